@@ -1,8 +1,8 @@
-"""The reader in other programs: Inspect, lm-eval, lighteval, and trainers that want a reward.
+"""The reader in other programs: Inspect, lm-eval, lighteval, and trainers that need a reward.
 
-Each adapter hands completion, choices and options to `answerkey.reader` and returns what is read in
-the form that its program wants. Importing this module loads none of them: an adapter imports its
-own when it is used.
+Each adapter passes completion, choices and options to `answerkey.reader` and returns the reading in
+the form that its program expects. Importing this module imports none of the programs: an adapter
+imports its own on first use.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = [
     "LmEvalFilter",
     "lighteval_metric",
     "reward",
-]  # and `inspect_scorer`, which wants Inspect
+]  # and `inspect_scorer`, which needs Inspect
 
 
 Texts = Sequence[str]
@@ -31,11 +31,11 @@ def reward(
     options: Texts | Sequence[Texts | None] | None = None,
     **_columns: object,
 ) -> list[float]:
-    """Return 1.0 for each completion that states the answer and 0.0 for each other one.
+    """Return 1.0 for each completion that states the answer, and 0.0 for all others.
 
-    A completion is a text or a list of chat messages; of these, the assistant's last is read.
+    A completion is a text or a list of chat messages, of which the assistant's last one is read.
     Choices, answer and options are the same for all completions, or lists with one entry per
-    completion. Other columns of the dataset, which trainers pass too, are ignored. ValueError where
+    completion. Other columns of the dataset, which trainers also pass, are ignored. ValueError if
     an answer is not one of its choices.
     """
     count = len(completions)
@@ -56,11 +56,12 @@ def reward(
 
 
 class LmEvalFilter:
-    """A filter of lm-eval that makes each response the choice that it states, or `fallback`.
+    """A filter of lm-eval that replaces each response with the choice that it states, or with
+    `fallback`.
 
-    `options` names the field of a document with the texts of the options; None where it has none.
+    `options` names the document's field with the texts of the options; None if there is none.
     `choices` names the field with their labels, or lists them; default: A, B, …. A dotted name
-    reaches into a field.
+    reads a nested field.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class LmEvalFilter:
             choices = _get_field(doc, choices)
         texts = []
         for response in responses:
-            # A call that failed has no text.
+            # A failed call has no text.
             texts.append(response if isinstance(response, str) else "")
         return read_many(texts, list(choices), options)
 
@@ -103,8 +104,7 @@ def lighteval_metric(name: str = "stated_answer") -> Any:  # noqa: ANN401 - a cl
     """Return a metric of lighteval: the share of a document's generations that state a right
     choice.
 
-    `Doc.choices` are the texts of the options, whose labels are then A, B, …, or these labels
-    themselves.
+    `Doc.choices` are the texts of the options, with the labels A, B, …, or the labels themselves.
     """
     from lighteval.metrics.metrics_sample import SampleLevelComputation
     from lighteval.metrics.utils.metric_utils import SampleLevelMetric
@@ -114,7 +114,7 @@ def lighteval_metric(name: str = "stated_answer") -> Any:  # noqa: ANN401 - a cl
         """Reads the answer that each generation states."""
 
         def compute(self, doc: Any, model_response: Any, **_rest: object) -> float:  # noqa: ANN401
-            """Return the share of right ones among the generations of a document."""
+            """Return the share of a document's generations that are right."""
             labels = _label(doc.choices)
             texts = [choice.strip() for choice in doc.choices]
             options = None if texts == labels else texts
@@ -138,9 +138,7 @@ def lighteval_metric(name: str = "stated_answer") -> Any:  # noqa: ANN401 - a cl
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - a class of Inspect
-    """Define `inspect_scorer` when it is first used: Inspect registers the decorated function
-    itself.
-    """
+    """Define `inspect_scorer` on first use: Inspect registers the decorated function itself."""
     if name != "inspect_scorer":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from inspect_ai.scorer import CORRECT, INCORRECT, Score, accuracy, scorer, stderr
@@ -149,7 +147,7 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - a class of Inspect
     def inspect_scorer(choices: Texts | None = None) -> Any:  # noqa: ANN401
         """Score the choice that a completion states.
 
-        `choices` are labels for samples that list none.
+        `choices` are the labels for samples that list none.
         """
 
         async def score(state: Any, target: Any) -> Any:  # noqa: ANN401
@@ -190,7 +188,7 @@ def _judge(
     options: Texts | None,
     truths: Collection[str],
 ) -> tuple[bool, Reading]:
-    """Return whether a text states a right choice, and what was read."""
+    """Return whether a text states a right choice, and the reading."""
     for truth in truths:
         if truth not in choices:
             raise ValueError(f"the answer {truth!r} is not one of the choices {list(choices)}")
@@ -203,21 +201,21 @@ def _label(options: Texts) -> list[str]:
     most = len(ascii_uppercase)
     size = len(options)
     if not 0 < size <= most:
-        raise ValueError(f"there are letters for 1 to {most} options, not for {size}")
+        raise ValueError(f"there are letters for 1 to {most} options, but there are {size}")
     return list(ascii_uppercase[:size])
 
 
 def _list_each(texts: Any, count: int) -> Sequence[Any]:  # noqa: ANN401 - texts, or lists of them
-    """Return the texts of each completion; plain texts are those of all completions."""
+    """Return the texts of each completion; a plain list of texts is shared by all completions."""
     if texts is None or all(isinstance(text, str) for text in texts):
         return [texts] * count
     return texts  # type: ignore[no-any-return]
 
 
 def _read_text(completion: str | Messages) -> str:
-    """Return the text of a completion: of chat messages, what the assistant said last.
+    """Return the text of a completion; for chat messages, the assistant's last message.
 
-    "" for none.
+    Empty if there is none.
     """
     if isinstance(completion, str):
         return completion
@@ -232,7 +230,7 @@ def _read_text(completion: str | Messages) -> str:
 
 
 def _get_field(doc: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - whatever a dataset holds
-    """Return a field of a document; a dotted name reaches into it."""
+    """Return a field of a document; a dotted name reads a nested field."""
     value: Any = doc
     for part in name.split("."):
         value = value[part]

@@ -3,10 +3,10 @@
     AnswerkeyError                                                                      exit code
     ├── SpecError       E1xx   what the user wrote: files, config, templates, commands      2
     ├── DataError       E2xx   datasets and recorded completions                            2
-    ├── SolverError     E3xx   asking a model                                               3
+    ├── SolverError     E3xx   calls to a model                                             3
     ├── ScoringError    E4xx   scorers and metrics                                          2
     ├── RunError        E5xx   runs on disk                                                 2
-    ├── EngineError     E6xx   where work happens                                           2
+    ├── EngineError     E6xx   engines and their workers                                    2
     ├── ServeError      E7xx   requests to the viewer                                       2
     ├── InternalError   E9xx   our own bug                                                 70
     └── Problems               several of the above, shown together                 the highest
@@ -94,7 +94,7 @@ CODES: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Place:
-    """Where something is: file, line and column of a file, and which sample and dataset column."""
+    """Where something is: the file, line and column, and the sample and the dataset column."""
 
     file: str | None = None
     line: int | None = None
@@ -117,7 +117,7 @@ class Place:
         return ", ".join(parts)
 
     def without_secrets(self) -> Place:
-        """Return the place as it may be shown: a file may be an address with a secret in it."""
+        """Return the place without secrets: a file may be an address that contains one."""
         if self.file is None:
             return self
         return replace(self, file=hide_secrets(self.file))
@@ -143,7 +143,7 @@ class AnswerkeyError(Exception):
         super().__init__(self.message)
 
     def __str__(self) -> str:
-        """Return the error as Python shows it, with its line of the file."""
+        """Return the error as Python shows it, with the line of the file."""
         return features.draw_error(self)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -170,7 +170,7 @@ class SpecError(AnswerkeyError):
 
 
 class NoModelError(SpecError):
-    """A task calls a model, and none is named."""
+    """A task calls a model, but none is named."""
 
 
 class DataError(AnswerkeyError):
@@ -178,13 +178,13 @@ class DataError(AnswerkeyError):
 
 
 class SolverError(AnswerkeyError):
-    """A model could not be asked."""
+    """A model could not be called."""
 
     exit_code = 3
 
 
 class ScoringError(AnswerkeyError):
-    """A scorer or a metric could not do its work."""
+    """A scorer or a metric failed."""
 
 
 class RunError(AnswerkeyError):
@@ -192,11 +192,11 @@ class RunError(AnswerkeyError):
 
 
 class EngineError(AnswerkeyError):
-    """Work could not be handed out."""
+    """An engine is not available or could not do the work."""
 
 
 class ServeError(AnswerkeyError):
-    """A request to the viewer is refused; `status` is that of its HTTP answer."""
+    """A request to the viewer is refused; `status` is the HTTP status of the response."""
 
     status: int = 400
 
@@ -213,7 +213,7 @@ class ServeError(AnswerkeyError):
 
 
 class InternalError(AnswerkeyError):
-    """A bug of ours."""
+    """A bug in answerkey."""
 
     exit_code = 70
 
@@ -249,14 +249,14 @@ def _build_again(
     where: Place | None,
     hint: str | None,
 ) -> AnswerkeyError:
-    """Return an error as it was before it travelled between processes."""
+    """Rebuild an error that was sent from another process."""
     error = kind.__new__(kind)
     AnswerkeyError.__init__(error, code, message, where=where, hint=hint)
     return error
 
 
 def raise_all(errors: Sequence[AnswerkeyError]) -> None:
-    """Raise nothing for no errors, the error itself for one, `Problems` for several."""
+    """Raise a single error itself, several as `Problems`, and nothing if there are none."""
     if len(errors) == 1:
         raise errors[0]
     if errors:
@@ -264,7 +264,7 @@ def raise_all(errors: Sequence[AnswerkeyError]) -> None:
 
 
 def distinct(errors: Iterable[AnswerkeyError]) -> list[AnswerkeyError]:
-    """Return errors in their order, each once."""
+    """Return the distinct errors, in order."""
     unique: dict[object, AnswerkeyError] = {}
     for error in errors:
         key = (error.code, error.message, error.where, error.hint)
@@ -272,8 +272,8 @@ def distinct(errors: Iterable[AnswerkeyError]) -> list[AnswerkeyError]:
     return list(unique.values())
 
 
-#: Everyday words for what has another name here, of which the first that exists is meant; none for
-#: something that does not exist.
+#: Common words for what has another name here: the first existing name is meant. An empty tuple
+#: marks something that does not exist.
 ALIASES: dict[str, tuple[str, ...]] = {
     "accuracy": ("mean", "is_correct", "string_equals_mcqa"),
     "acc": ("mean", "is_correct", "string_equals_mcqa"),
@@ -301,10 +301,10 @@ def suggest(name: str, names: Iterable[str]) -> str | None:
 
 
 def find_near(name: str, names: Iterable[str]) -> str | None:
-    """Return the nearest name that a name may be a slip of, or None.
+    """Return the name that a mistyped name most likely stands for, or None.
 
-    Near is the same but for case, `-` and `_`, an everyday word for it, its first half or more, or
-    nearly the same letters in the same order.
+    A near name differs only in case, `-` and `_`, is a common word for the name, begins with at
+    least half of it, or has nearly the same letters in the same order.
     """
     typed = _fold(name)
     folded = {candidate: _fold(candidate) for candidate in names}
@@ -333,14 +333,16 @@ def refuse_column(
     columns: Iterable[str],
     where: Place | None = None,
 ) -> DataError:
-    """Return E206 for a column that does not exist, with a hint to the nearest one, or to all."""
+    """Return E206 for a missing column, with the nearest column or all columns as hint."""
     names = list(columns)
     hint = suggest(name, names) or f"columns: {listing(names)}"
     return DataError("E206", message, where=where, hint=hint)
 
 
 def listing(names: Iterable[str], *, limit: int = 20) -> str:
-    """Return names in backticks, comma separated, cut after `limit` with the count of the rest."""
+    """Return names in backticks, separated by commas; after `limit` names, only the count of the
+    rest.
+    """
     names = list(names)
     shown = ", ".join(f"`{name}`" for name in names[:limit])
     if len(names) > limit:
@@ -349,17 +351,16 @@ def listing(names: Iterable[str], *, limit: int = 20) -> str:
 
 
 HIDDEN = "***"
-#: A shorter secret may be an ordinary word, which is not hidden everywhere.
-SHORTEST_WORD = 8
-#: Names of URL parameters that hold a secret: keys, tokens, passwords, the signatures of presigned
-#: URLs.
+#: A shorter secret may be an ordinary word, which must not be hidden everywhere.
+MIN_SECRET_LENGTH = 8
+#: Names of URL parameters with a secret: keys, tokens, passwords, signatures of presigned URLs.
 HIDDEN_PARAMETER = (
     r"[\w.-]*(?:key(?:-?id)?|key-?pair-?id|token|secret|passw(?:or)?d|passphrase|pwd|sig|signature|credentials?|"
     r"auth|authorization|accessid|sas|jwt|session(?:-?id)?)|pass|code"
 )
 _PARAMETER = re.compile(rf"(?<=[?&;'\"])({HIDDEN_PARAMETER})=([^&#\s`'\"<>]+)", re.IGNORECASE)
-#: User name and password before a host; a path holds an address with one slash. A password may hold
-#: a `/` that should have been encoded, and a port is no password.
+#: User name and password before a host; in a path, an address has only one slash. A password may
+#: contain a `/` that should have been encoded, and a port is not a password.
 _USER = re.compile(
     r"(:/{1,3})(?:[^\s/?#:@\[]*:(?!\d*[/?#])[^\s?#]{0,500}|[^\s/?#]*)@"
     r"|(?<![^\s`'\"(=,])()[^\s/?#:@`'\"(=,]+:[^\s/@`'\"]+@(?=[\w\[])"
@@ -369,10 +370,10 @@ _KNOWN: set[str] = set()
 
 
 def hide_secrets(text: str) -> str:
-    """Return a text for people with `***` in place of every secret.
+    """Return a text with every secret replaced by `***`.
 
-    Hidden are the secrets that this process has seen, and of any URL its user name, password and
-    secret parameters.
+    It hides the secrets that this process has seen, and the user name, password and secret
+    parameters of any URL.
     """
     for secret in sorted(_KNOWN, key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
@@ -391,23 +392,23 @@ _VALUE = (
 
 
 def hide_values(line: str) -> str:
-    """Return a line of a file without secrets, nor the values of `api_key:` and the like."""
+    """Return a line of a file without secrets and without the values of `api_key:` and the like."""
     return re.sub(_VALUE, rf"\1{HIDDEN}", hide_secrets(line), flags=re.IGNORECASE)
 
 
 def remember_secret(text: str) -> None:
-    """Hide a text from now on, wherever it turns up."""
-    if len(text) >= SHORTEST_WORD:
+    """Hide a text from now on, wherever it appears."""
+    if len(text) >= MIN_SECRET_LENGTH:
         _KNOWN.add(text)
 
 
 def is_url(name: str) -> bool:
-    """Return whether the name of a model or a file is an address of the web."""
+    """Return whether the name of a model or a file is a web address."""
     return name.lower().startswith(("http://", "https://"))
 
 
 def remember_url(url: str) -> None:
-    """Hide the secrets of a URL from now on, also where a library writes them without their URL."""
+    """Hide the secrets of a URL from now on, even if a library writes them without the URL."""
     user, at, _ = url.partition("://")[2].rpartition("@")
     secrets = [value for _, value in _PARAMETER.findall(url)]
     if at and "?" not in user:

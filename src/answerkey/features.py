@@ -1,4 +1,4 @@
-"""What lower packages call without importing it.
+"""Functions of upper packages that lower packages call without importing them.
 
 `answerkey/__init__.py` sets these functions; each imports its module when it is first called.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-#: Returns an error as Python shows it.
+#: Return an error as Python shows it.
 draw_error: Callable[[Any], str]
 #: The module `gates.policies`, for the policies of a run.
 load_gates: Callable[[], Any]

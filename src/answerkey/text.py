@@ -1,9 +1,7 @@
-"""What people read, below every feature: safe text, numbers, lines with roles, tables, errors as
-lines.
+"""Text output for every feature: safe text, numbers, lines with roles, tables, errors as lines.
 
-A feature writes its text as lines; how a role looks is the printer's business. Text from data is
-made safe where lines and tables are made: nothing in it can move the cursor, hide itself or turn a
-line.
+A feature writes its text as lines; the printer decides how a role looks. Lines and tables make text
+from data safe: nothing in it can move the cursor, hide text or reverse its direction.
 """
 
 from __future__ import annotations
@@ -27,47 +25,46 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from answerkey.errors import HIDDEN, AnswerkeyError, Place, Problems, hide_values
 
-if TYPE_CHECKING:  # the tables behind it are not needed to say what is wrong with a command line
+if TYPE_CHECKING:  # importing the tables would slow down errors about a command line
     from answerkey.types import MetricValue, Notice
 
 # ---------------------------------------------------------------------------------------- safe text
 
-# Control characters (and with them ANSI escapes), soft hyphen, bidi and invisible marks, fillers
-# that show nothing, line separators, lone surrogates and tag characters. The joiners U+200C and
-# U+200D stay, and so do variation selectors: scripts and emoji need them.
+# Control characters (and thus ANSI escapes), soft hyphen, bidi and invisible marks, blank fillers,
+# line separators, lone surrogates and tag characters. The joiners U+200C and U+200D are kept, and
+# so are variation selectors: scripts and emoji need them.
 _HIDDEN_RANGES = (
     "\x7f-\x9f\xad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
     "\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f"
 )
 _HIDDEN = re.compile(f"[\x00-\x1f{_HIDDEN_RANGES}]")
 _HIDDEN_IN_LINES = f"[\x00-\x09\x0b-\x1f{_HIDDEN_RANGES}]"
-# JSON writes the first thirty-two itself.
+# JSON itself escapes the first thirty-two.
 _HIDDEN_IN_JSON = f"[{_HIDDEN_RANGES}]"
 
 
 def make_visible(text: str, *, keep_lines: bool = False) -> str:
-    r"""Return the text with every hidden character written out (`\x1b`, `\u202e`).
+    r"""Return the text with every hidden character escaped (`\x1b`, `\u202e`).
 
-    With `keep_lines` line feeds stay and tabs become four spaces, for text that is printed as a
-    block.
+    With `keep_lines` line feeds are kept and tabs become four spaces, for text printed as a block.
     """
     if keep_lines:
         text = text.replace("\t", "    ")
-        return re.sub(_HIDDEN_IN_LINES, _write_out, text)
-    return _HIDDEN.sub(_write_out, text)
+        return re.sub(_HIDDEN_IN_LINES, _escape_match, text)
+    return _HIDDEN.sub(_escape_match, text)
 
 
-def _write_out(match: re.Match[str]) -> str:
+def _escape_match(match: re.Match[str]) -> str:
     return match[0].encode("unicode_escape").decode("ascii")
 
 
 def escape_json(text: str) -> str:
-    r"""Return JSON text that says the same with every hidden character as an escape (`\u202e`)."""
+    r"""Return equivalent JSON text in which every hidden character is escaped (`\u202e`)."""
     return re.sub(_HIDDEN_IN_JSON, lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def measure_width(text: str) -> int:
-    """Return how many terminal cells the text takes."""
+    """Return the width of the text in terminal cells."""
     if text.isascii():
         return len(text)
     return sum(map(_measure_character, text))
@@ -82,8 +79,10 @@ def _measure_character(character: str) -> int:
 
 
 def shorten(text: str, width: int) -> str:
-    """Return the text made visible on one line, cut to `width` cells; a cut is marked by `…`."""
-    # A huge completion is cut before it is looked at: at most `width` characters of it can show.
+    """Return the text on one line without hidden characters, cut to `width` cells; `…` marks a
+    cut.
+    """
+    # A huge completion is cut first: at most `width` characters of it can be shown.
     most = 4 * width + 4
     shown = make_visible(text[:most])
     if measure_width(shown) <= width and len(text) <= most:
@@ -99,18 +98,18 @@ def shorten(text: str, width: int) -> str:
 
 
 def quote(completion: str | None, width: int) -> str:
-    """Return a completion on one line in quotation marks; `none` when there is no text."""
+    """Return a completion on one line in quotation marks; `none` if there is no text."""
     if completion is None:
         return "none"
     return f'"{shorten(completion, width)}"'
 
 
-#: Real path to path of the files and folders that the command line names.
+#: The paths on the command line by their real paths.
 _given: dict[str, str] = {}
 
 
 def remember_paths(words: Iterable[str]) -> None:
-    """Show files from now on as these words name them, or the folders that they are in."""
+    """Show the files and folders on the command line by the paths given there from now on."""
     _given.clear()
     for word in words:
         path = word
@@ -123,7 +122,7 @@ def remember_paths(words: Iterable[str]) -> None:
 
 
 def shorten_path(path: str) -> str:
-    """Return a path as the user gave it, else relative to the current folder where it lies below
+    """Return a path as the user gave it, or else relative to the current folder if it is below
     it.
     """
     if path in _given:
@@ -154,15 +153,15 @@ FRACTION_TYPES = frozenset(
 #: Whole numbers up to here are exact in a float.
 EXACT = 2**53
 _SMALLEST_P = 0.00001
-#: Smaller shares are printed with one digit more.
+#: Smaller shares are printed with one more digit.
 FEW_HUNDREDTHS = 0.01
 
-# Where `digits` are asked for, every number is plain and has so many after the point: a share is
-# then no percentage, so that it can be compared with what others printed.
+# With `digits`, every number is plain and has that many digits after the point: a share is then not
+# a percentage, so that it can be compared with numbers printed by other tools.
 
 
 def read_fraction(text: str) -> float:
-    """Return a number as people write it: `0.03`, `1/9`, `3%`; ValueError for anything else."""
+    """Return a number written as `0.03`, `1/9` or `3%`; ValueError for anything else."""
     text = text.strip()
     try:
         number = Fraction(text.removesuffix("%"))
@@ -195,12 +194,12 @@ def is_share(value: MetricValue) -> bool:
 
 
 def format_value(value: MetricValue, digits: int | None = None) -> str:
-    """Return the metric's number as it is printed; `no value` when there is none."""
+    """Return the metric's number as text; `no value` if there is none."""
     return format_figure(value.value, as_share=is_share(value), digits=digits)
 
 
 def format_figure(value: float | None, *, as_share: bool, digits: int | None = None) -> str:
-    """Return a number, as a percentage if it is a share; `no value` when there is none."""
+    """Return a number as text, as a percentage if it is a share; `no value` if there is none."""
     if value is None:
         return "no value"
     if as_share:
@@ -211,7 +210,7 @@ def format_figure(value: float | None, *, as_share: bool, digits: int | None = N
 def format_interval(
     interval: Sequence[float] | None, *, as_share: bool = True, digits: int | None = None
 ) -> str:
-    """Return `[lo, hi]`, in per cent for a share; empty when there is none."""
+    """Return `[lo, hi]`, in per cent for a share; empty if there is none."""
     if interval is None:
         return ""
     low, high = interval
@@ -220,8 +219,8 @@ def format_interval(
     return f"[{format_number(low, digits)}, {format_number(high, digits)}]"
 
 
-def format_chance(p: float | None) -> str:
-    """Return a p-value with five digits; empty when there is none."""
+def format_p_value(p: float | None) -> str:
+    """Return a p-value with five digits; empty if there is none."""
     if p is None:
         return ""
     if p < _SMALLEST_P:
@@ -230,7 +229,7 @@ def format_chance(p: float | None) -> str:
 
 
 def format_short_percent(share: float) -> str:
-    """Return a share in per cent with one digit, with two where it is close to none or to all."""
+    """Return a share in per cent with one digit, or with two if it is close to 0 or 1."""
     if share in {0, 1} or FEW_HUNDREDTHS <= share <= 1 - FEW_HUNDREDTHS:
         return f"{100 * share:.1f} %"
     return f"{100 * share:.2f} %"
@@ -248,10 +247,10 @@ def format_count(number: int, noun: str) -> str:
     return f"{number} {noun}s"
 
 
-def say_reused(calls: Iterable[Mapping[str, Any]]) -> str | None:
-    """Return how many replies came from the call cache, and how old the oldest was.
+def describe_reused_calls(calls: Iterable[Mapping[str, Any]]) -> str | None:
+    """Return how many replies came from the call cache, and the age of the oldest.
 
-    None without any. `calls` are counts as `run.json` has them for each purpose.
+    None if there are none. `calls` are the counts in `run.json` for each purpose.
     """
     reused = 0
     replies = 0
@@ -277,10 +276,10 @@ _PARSING = threading.Lock()
 
 
 def parse_syntax(source: str, mode: Literal["exec", "eval"] = "exec") -> Any:  # noqa: ANN401  # by mode
-    """Return the syntax tree of Python source, `ast.Module` or `ast.Expression`; it gives no
-    warnings.
+    """Return the syntax tree of Python source, `ast.Module` or `ast.Expression`, without warnings.
 
-    One thread at a time: Python up to 3.11.7 raises SystemError where two build trees (gh-106905).
+    One thread at a time: Python up to 3.11.7 raises SystemError if two threads parse at once
+    (gh-106905).
     """
     with _PARSING, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -288,7 +287,7 @@ def parse_syntax(source: str, mode: Literal["exec", "eval"] = "exec") -> Any:  #
 
 
 def parse_python(text: str) -> object:
-    """Return the value of a Python literal; ValueError for a text that is none."""
+    """Return the value of a Python literal; ValueError for any other text."""
     try:
         return ast.literal_eval(parse_syntax(text.lstrip(" \t"), "eval"))
     except (SyntaxError, TypeError, RecursionError, MemoryError) as error:
@@ -296,9 +295,7 @@ def parse_python(text: str) -> object:
 
 
 def clean_numbers(content: object) -> Any:  # noqa: ANN401  # whatever shape JSON has
-    """Return the same values with NaN and infinities replaced by null, which is all that JSON
-    has.
-    """
+    """Return the same values with NaN and infinities, which JSON lacks, replaced by null."""
     if isinstance(content, float) and not math.isfinite(content):
         return None
     if isinstance(content, dict):
@@ -311,7 +308,7 @@ def clean_numbers(content: object) -> Any:  # noqa: ANN401  # whatever shape JSO
 def describe_metric(value: MetricValue) -> dict[str, Any]:
     """Return one metric value.
 
-    Notes, `details` and `groups` only where there is something to say.
+    Notes, `details` and `groups` are included only if they are set.
     """
     described = {name: getattr(value, name) for name in _ALWAYS_DESCRIBED}
     for name in ("interval_note", "note", "details"):
@@ -356,12 +353,12 @@ Cells = Sequence[Cell]
 BLANK: Line = ()
 INDENT = "  "
 GAP = "  "
-#: Of what is printed by Python, where nobody knows how wide the window is.
-SHOWN_WIDTH = 110
+#: The width of text printed by Python, where the width of the window is unknown.
+DEFAULT_WIDTH = 110
 
 
 def line(*pieces: Cell) -> Line:
-    """Return a line from texts and spans, with what is hidden in them written out."""
+    """Return a line of texts and spans, with their hidden characters escaped."""
     spans = []
     for piece in pieces:
         span = Span(piece) if isinstance(piece, str) else piece
@@ -370,8 +367,8 @@ def line(*pieces: Cell) -> Line:
 
 
 def plain_text(lines: Iterable[Line]) -> str:
-    """Return lines as safe text without roles, each ended by a line feed, without blanks at line
-    ends.
+    """Return lines as safe text without roles, each ended by a line feed, without trailing
+    spaces.
     """
     text = ""
     for spans in lines:
@@ -398,7 +395,7 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 def join_blocks(blocks: Iterable[Sequence[Line]]) -> Lines:
-    """Return blocks of lines below each other, a blank line between them."""
+    """Return blocks of lines, separated by blank lines."""
     lines: Lines = []
     for block in blocks:
         lines += [BLANK, *block]
@@ -412,20 +409,20 @@ def draw_text(
     *,
     indent: str = INDENT,
 ) -> Lines:
-    """Return a text made visible, broken into indented lines."""
+    """Return a text as indented lines, without hidden characters."""
     parts = wrap(make_visible(text), width - len(indent))
     return [line(Span(f"{indent}{part}", role)) for part in parts]
 
 
 class Drawn(ABC):
-    """What Python shows as text: in `print`, and the same in a notebook."""
+    """An object that is shown as text: by `print`, and in a notebook."""
 
     @abstractmethod
     def draw(self, width: int) -> Lines:
-        """Return its lines, each of at most `width` cells."""
+        """Return its lines, each at most `width` cells wide."""
 
     def __str__(self) -> str:
-        return plain_text(self.draw(SHOWN_WIDTH))
+        return plain_text(self.draw(DEFAULT_WIDTH))
 
     def _repr_html_(self) -> str:
         from html import escape
@@ -456,7 +453,7 @@ def _draw_labelled(
     width: int,
     role: Role = "plain",
 ) -> Lines:
-    """Return a text broken into lines, the first after its label and the others below it."""
+    """Return a text broken into lines, the first after its label and the others aligned with it."""
     lines = []
     for part in wrap(make_visible(text), width - len(label.text)):
         lines.append(line(label, Span(part, role)))
@@ -470,10 +467,10 @@ def draw_table(
     align: str,
     width: int,
 ) -> Lines:
-    """Return a table as lines of at most `width` cells, as far as cutting allows.
+    """Return a table as lines of at most `width` cells, as far as its columns can be cut.
 
-    `align` has a mark for each column: `<`, `>`, or `~` for one on the left that may be cut. A
-    column without any text is left out, and so is a heading line without any.
+    `align` has a mark for each column: `<`, `>`, or `~` for a left-aligned one that may be cut. A
+    column without text is left out, and so is an empty heading line.
     """
     columns: list[list[Span]] = []
     aligns = ""
@@ -499,15 +496,15 @@ def draw_table(
     for row in zip(*columns, strict=True):
         pieces = [Span(INDENT)]
         for span, cell_width, mark in zip(row, widths, aligns, strict=True):
-            text = _fill(span.text, cell_width, mark)
+            text = _pad(span.text, cell_width, mark)
             pieces += [Span(text, span.role), Span(GAP)]
         lines.append(tuple(piece for piece in pieces[:-1] if piece.text))
     has_heading = any(column[0].text for column in columns)
     return lines if has_heading else lines[1:]
 
 
-def _fill(text: str, width: int, mark: str) -> str:
-    """Return a text cut or filled up to so many cells."""
+def _pad(text: str, width: int, mark: str) -> str:
+    """Return a text cut or padded to `width` cells."""
     if measure_width(text) > width:
         text = shorten(text, width)
     padding = " " * (width - measure_width(text))
@@ -515,7 +512,7 @@ def _fill(text: str, width: int, mark: str) -> str:
 
 
 def draw_facts(facts: Iterable[tuple[str, Cell]], width: int) -> Lines:
-    """Return names and values below each other, without a heading."""
+    """Return a table of names and values, without a heading."""
     rows = [(Span(name, "dim"), value) for name, value in facts]
     return draw_table(("", ""), rows, "<~", width)
 
@@ -523,7 +520,7 @@ def draw_facts(facts: Iterable[tuple[str, Cell]], width: int) -> Lines:
 # ------------------------------------------------------------------------------- letters of choices
 
 INVALID = "INVALID"
-SHOWN_LETTERS = 12
+MAX_LETTER_COLUMNS = 12
 
 
 def draw_letter_table(
@@ -531,13 +528,13 @@ def draw_letter_table(
 ) -> Lines:
     """Return true choice → predicted choice (or INVALID) → count as a table, with the recall.
 
-    Nothing where there are more than twelve choices, for which a line has no room.
+    Empty if there are more than twelve choices, which do not fit on a line.
     """
     totals: Counter[str] = Counter()
     for row in counts.values():
         totals.update(row)
     letters = sorted({*counts, *totals} - {INVALID})
-    if not counts or len(letters) > SHOWN_LETTERS:
+    if not counts or len(letters) > MAX_LETTER_COLUMNS:
         return []
     rows: list[Cells] = []
     predictions = [*letters, INVALID]
@@ -563,11 +560,11 @@ def draw_letter_table(
 
 # ------------------------------------------------------------------------------- errors and notices
 
-SHOWN_ERRORS = 50
-#: Files of which an error shows the line, unless that is longer; at most so many bytes are read for
-#: it.
+MAX_SHOWN_ERRORS = 50
+#: Types of files whose lines are shown in errors, the maximum bytes read for that, and the maximum
+#: length of a line.
 _SHOWN_FILES = frozenset([".yaml", ".yml", ".jsonl", ".ndjson", ".json", ".csv", ".tsv"])
-_MOST_BYTES, _LONGEST_LINE = 16_000_000, 100_000
+_MAX_BYTES, _MAX_LINE_LENGTH = 16_000_000, 100_000
 #: Errors about a name in a template.
 _ABOUT_NAMES = {"E110", "E112", "E206"}
 
@@ -575,16 +572,16 @@ _ABOUT_NAMES = {"E110", "E112", "E206"}
 def draw_problems(
     errors: Sequence[AnswerkeyError], width: int = 100, *, for_python: bool = False
 ) -> Lines:
-    """Return errors as lines, a blank one between them.
+    """Return errors as lines, separated by blank lines.
 
-    After the first 50 only the count of the rest. `for_python` names arguments of functions in
-    place of options of commands.
+    After the first 50, only the count of the rest is shown. `for_python` names arguments of
+    functions instead of options of commands.
     """
     blocks = []
-    for error in errors[:SHOWN_ERRORS]:
+    for error in errors[:MAX_SHOWN_ERRORS]:
         label = Span(f"error[{error.code}]", "bad")
         blocks.append(_draw_problem(label, error, width, for_python=for_python))
-    more = len(errors) - SHOWN_ERRORS
+    more = len(errors) - MAX_SHOWN_ERRORS
     if more > 0:
         where = "`errors` of this exception" if for_python else "`--json`"
         blocks.append([line(f"and {more} more errors; {where} has them all")])
@@ -609,7 +606,7 @@ def _draw_problem(
     *,
     for_python: bool = False,
 ) -> Lines:
-    """Return a problem as lines; with a `width`, also the line of the file where it is."""
+    """Return a problem as lines; with a `width`, also the line of its file."""
     translate = name_arguments if for_python else str
     first, *further = _split_lines(translate(problem.message))
     lines = [line(label, Span(f": {first}", "strong"))]
@@ -633,10 +630,10 @@ def _split_lines(text: str) -> list[str]:
 
 
 def _draw_source(error: AnswerkeyError, place: Place, width: int) -> Lines:
-    """Return the line of a file, cut around a caret below the mistake.
+    """Return the line of a file, cut around the mistake, with a caret below it.
 
-    Nothing where its column is not known. What is hidden in it, tabs too, is written out, so that
-    the caret stands right. A value that may not be shown is not shown in its file either.
+    Empty if the column is unknown. Hidden characters and tabs are escaped, so that the caret is in
+    the right place. A secret value is hidden in the line, too.
     """
     if error.code == "E117" or HIDDEN in error.message:
         return []
@@ -664,14 +661,14 @@ def _draw_source(error: AnswerkeyError, place: Place, width: int) -> Lines:
 
 
 def _find_column(error: AnswerkeyError, place: Place, source: str) -> int:
-    """Return the column of a mistake in its line, counted from 1; 0 where it is not known."""
+    """Return the column of a mistake in its line, counted from 1; 0 if it is unknown."""
     column = place.column or 0
     if not column:
         name = (place.field or "").rpartition(".")[2]
         key = re.search(rf'(?<!\\)"{re.escape(name)}"\s*:\s*', source)
         column = key.end() + 1 if key else 0
     if error.code in _ABOUT_NAMES:
-        # The place is that of the template, the mistake is a name in it.
+        # The place is the template's, but the mistake is a name in it.
         for name in reversed(re.findall(r"`([^`]+)`", error.message)):
             pattern = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
             match = pattern.search(source, max(0, column - 1))
@@ -683,31 +680,30 @@ def _find_column(error: AnswerkeyError, place: Place, source: str) -> int:
 def _read_line(place: Place) -> str | None:
     """Return the line of a place in a local text file.
 
-    None where there is none, or it is far down.
+    None if there is none, or if it is too far down.
     """
     path = Path(place.file or "")
     if place.line is None or path.suffix.lower() not in _SHOWN_FILES:
         return None
     try:
         with path.open("rb") as stream:
-            lines = stream.read(_MOST_BYTES).split(b"\n")
+            lines = stream.read(_MAX_BYTES).split(b"\n")
     except (OSError, ValueError):
         return None
     raw = b"".join(lines[place.line - 1 : place.line])
-    if not raw or len(raw) > _LONGEST_LINE or b"\0" in raw:
+    if not raw or len(raw) > _MAX_LINE_LENGTH or b"\0" in raw:
         return None
     return raw.decode("utf-8-sig", "replace").rstrip("\r\n")
 
 
 def show_place(place: Place) -> str:
-    """Return a place as it is printed: files below the current folder by their short path."""
+    """Return a place as text; files below the current folder have a short path."""
     if place.file is not None:
         place = replace(place, file=shorten_path(place.file))
     return str(place)
 
 
-#: Options, if they are arguments of Python; those that need no value there; commands that are
-#: functions.
+#: Options that are arguments in Python; options without a value; commands that are functions.
 _OPTION = (
     "--(?!json|to|column|header|score|host|port|allow-network|save-details|upgrade|dry-run|question)"
     r"([a-z][a-z2-]+)(?: ('[^']*'|[^\s`]+))?(?=[`\s])"
@@ -717,8 +713,8 @@ _COMMAND = r"`answerkey (run|score|resume|rescore|check|audit|compare)\b ?([^`-]
 
 
 def name_arguments(text: str) -> str:
-    """Return a text with commands and options in backticks as Python calls them, where Python has
-    them.
+    """Return a text in which commands and options in backticks are replaced by those of Python, if
+    it has them.
     """
     text = re.sub(_SWITCH, lambda match: f"{match[2].replace('-', '_')}={not match[1]}", text)
     return re.sub(_COMMAND, r"`ak.\1(\2)`", re.sub(_OPTION, _name_option, text))
@@ -739,7 +735,7 @@ def _name_option(match: re.Match[str]) -> str:
 
 
 def describe_problems(errors: Iterable[AnswerkeyError]) -> dict[str, object]:
-    """Return errors as `--json` prints them, with the paths that the user gave."""
+    """Return errors as `--json` prints them, with paths as the user gave them."""
     return {"errors": [error.describe() | _describe_file(error.where) for error in errors]}
 
 

@@ -1,7 +1,6 @@
-"""What templates and snippets see: a row of the dataset, and the exchange behind a completion.
+"""The objects that templates and snippets see: a dataset row, and the exchange behind a completion.
 
-This file imports nothing of answerkey, and no column library: workers load it, one of them by its
-path.
+This file imports neither answerkey nor Polars: workers load it, one of them by its path.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ _TEXT_PARTS = ("text", "output_text", "input_text")
 
 Message = Mapping[str, Any]
 Messages = Sequence[Message]
-#: Makes the mapping of the trace and of each turn.
+#: A function that creates the mapping of the trace or of a turn.
 Build = Callable[[dict[str, object]], Any]
 
 
@@ -27,7 +26,7 @@ def build_solver_output(
     messages: Messages,
     build: Build = dict,
 ) -> dict[str, object]:
-    """Return all names of `solver_output`."""
+    """Return all fields of `solver_output`."""
     trace = build(_build_trace(messages, build))
     replies = [output]
     return {
@@ -40,7 +39,7 @@ def build_solver_output(
 
 
 def _build_trace(messages: Messages, build: Build) -> dict[str, object]:
-    """Return the exchange by role and by turn; a turn begins with each message of the user."""
+    """Return the exchange by role and by turn; each user message begins a turn."""
     by_role: dict[str, list[Message]] = defaultdict(list)
     turns: list[dict[str, Any]] = []
     for message in messages:
@@ -71,7 +70,7 @@ def _build_trace(messages: Messages, build: Build) -> dict[str, object]:
 def _read_text(messages: Messages, position: int) -> str | None:
     """Return the text of one message: several text parts are joined by a newline.
 
-    None where none is.
+    None if none is.
     """
     if not messages:
         return None
@@ -99,14 +98,14 @@ TRACE_METHODS: dict[str, Callable[[Mapping[str, Any]], str | None]] = {
 
 
 class Trace(dict[str, Any]):
-    """A trace as snippets see it: its names and methods are reached with dots."""
+    """A trace as snippets see it: its fields and methods can be read with dots."""
 
     @property
-    def items(self) -> Any:  # noqa: ANN401 - a list that can be called
-        """The messages; called, what any dict's `items()` gives."""
+    def items(self) -> Any:  # noqa: ANN401 - a callable list
+        """The messages; when called, the result of `dict.items()`."""
         return _Items(self)
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever has that name
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any field or method
         if name in TRACE_METHODS:
             return lambda: TRACE_METHODS[name](self)
         if name in self:
@@ -117,7 +116,7 @@ class Trace(dict[str, Any]):
 class _Items(list[Any]):
     """The messages of a trace.
 
-    Called, it gives what any other dict's `items()` does, as `copy` asks for.
+    When called, it returns the result of `dict.items()`, which `copy` needs.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -129,5 +128,5 @@ class _Items(list[Any]):
 
 
 def is_trace_like(value: Mapping[str, Any]) -> bool:
-    """Return whether a mapping is a trace, also one that was written to JSON and read again."""
+    """Return whether a mapping is a trace, even after a round trip through JSON."""
     return "turns" in value and "items" in value

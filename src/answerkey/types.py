@@ -1,8 +1,7 @@
-"""The tables that a run goes through, their rows, how kinds are found by name, and draws that
-repeat.
+"""The tables of a run and their rows, the registry of kinds, and repeatable random draws.
 
-Plural is a table, singular a row. Tables are Polars frames with a fixed meaning; rows are plain
-values.
+Plural names are tables, singular names rows. Tables are Polars frames with fixed columns; rows are
+plain values.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from typing import Any, Literal, NamedTuple, Self, TypeVar
 import polars as pl
 
 from answerkey.errors import Place, SpecError, hide_secrets
-from answerkey.trace import Row as Row  # noqa: PLC0414 - handed on
+from answerkey.trace import Row as Row  # noqa: PLC0414 - re-exported
 from answerkey.trace import build_solver_output
 
-#: Of each row, where a prior is estimated: whether its sample estimates it, and whether the row is
-#: there for that alone.
+#: Columns of orders if a prior is estimated: whether the row's sample is used to estimate it, and
+#: whether the row is used only for that.
 PRIOR_SCHEMA: dict[str, pl.DataType] = {
     "estimates_prior": pl.Boolean(),
     "is_extra": pl.Boolean(),
@@ -33,7 +32,7 @@ PRIOR_SCHEMA: dict[str, pl.DataType] = {
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One row of a dataset: its id, the fields that `{{ sample }}` sees, and where it stands."""
+    """One row of a dataset: its id, the fields that `{{ sample }}` sees, and its place."""
 
     id: str
     fields: Row
@@ -45,7 +44,7 @@ class Sample:
         return Sample, (self.id, self.fields, self.file, self.line)
 
     def place(self, column: str | None = None) -> Place:
-        """Return where the row stands, for an error."""
+        """Return the place of the row, for an error."""
         return Place(
             file=self.file,
             line=self.line,
@@ -56,12 +55,12 @@ class Sample:
 
 @dataclass(frozen=True)
 class Samples:
-    """A dataset, or a chunk of it, in memory: its samples in their order.
+    """A dataset, or a chunk of it, in memory: its samples in order.
 
-    `orders` is there when options stand in another order than in the file. It says of each row the
-    sample it is of (`base_sample_id`), the place in the file of the option at each place (`order`),
-    and why it was left as it stands, or null (`left_in_place`); `PRIOR_SCHEMA` may follow.
-    `written` are then the samples as the file has them.
+    `orders` is set if options are in another order than in the file. For each row it has the id of
+    the sample (`base_sample_id`), the original position of the option at each position (`order`),
+    and the reason why the order was not changed, or null (`left_in_place`); the columns of
+    `PRIOR_SCHEMA` may follow. `written` are then the samples as in the file.
     """
 
     items: Sequence[Sample]
@@ -111,7 +110,7 @@ class Samples:
         return self.take([position // times for position in positions])
 
     def load(self) -> Self:
-        """Return the rows, which are in memory already."""
+        """Return the rows, which are already in memory."""
         return self
 
     def with_column(self, name: str, value: object) -> Self:
@@ -149,14 +148,12 @@ class Samples:
         return [sample.fields[column] for sample in self.items]
 
     def place(self, position: int, column: str | None = None) -> Place:
-        """Return where a row stands, for an error."""
+        """Return the place of a row, for an error."""
         return self.items[position].place(column)
 
 
 class CompletionStatus(StrEnum):
-    """What became of the question: an answer text, a refusal, a reply without text, or a call that
-    failed.
-    """
+    """The outcome of a call: an answer text, a refusal, a reply without text, or a failure."""
 
     OK = "OK"
     REFUSED = "REFUSED"
@@ -184,15 +181,16 @@ COMPLETION_SCHEMA: dict[str, pl.DataType] = {
     "raw": pl.String(),
     "attempts": pl.Int32(),
 }
-#: Columns that recorded completions may have beside those: how another tool judged them, 1 for
-#: right and 0 for wrong, and which answer it read in them.
+#: Additional columns that recorded completions may have: another tool's verdict, 1 for right and 0
+#: for wrong, and the answer that it read in them.
 THEIR_SCHEMA: dict[str, pl.DataType] = {
     "their_score": pl.Float64(),
     "their_answer": pl.String(),
 }
-#: The source of completions of rows that a run left out, being wrong.
+#: The source of completions of invalid rows, which a run leaves out.
 NOT_ASKED = "not asked"
-#: The fields of a completion that are stored as JSON text, and columns that are called otherwise.
+#: The fields of a completion that are stored as JSON text, and the attributes of columns with
+#: another name.
 _JSON_FIELDS = ("prompt", "reply", "logprobs")
 _ATTRIBUTES = {"completion": "text", "status": "status.value"}
 _ALL_COLUMNS = COMPLETION_SCHEMA | THEIR_SCHEMA | _USAGE_SCHEMA
@@ -201,17 +199,17 @@ _write_json = json.JSONEncoder(ensure_ascii=False, default=str).encode
 
 @dataclass(frozen=True)
 class Completion:
-    """What the model said to one sample; `text` is None unless `status` is OK.
+    """The model's response to one sample; `text` is None unless `status` is OK.
 
-    `prompt` is the list of messages that was asked, `reply` the whole answer as an OpenAI-like
-    message (`{"role": "assistant", "content": ..., "refusal": ...}`); both are None when not known.
-    `reasoning` is what a reasoning model thought, apart from its answer; `reasoning_tokens` are
-    part of the completion's. `cached_tokens` were read from the provider's prompt cache,
-    `cache_write_tokens` written to it; both are part of the prompt's. `error` says why the status
-    is ERROR, `raw` is the body that could not be read, or the text as it came before thoughts or
-    the JSON around a choice were taken off. `source` is `live`, `batch`, `cache`, `recorded` or
-    `builtin`. `asked_at` is when a completion of the cache was asked for, in seconds since 1970.
-    `their_score` and `their_answer` are what another tool made of it, see `THEIR_SCHEMA`.
+    `prompt` is the list of messages that was sent, `reply` the whole answer as an OpenAI-like
+    message (`{"role": "assistant", "content": ..., "refusal": ...}`); both are None if unknown.
+    `reasoning` is the reasoning of a model that returns it separately; `reasoning_tokens` are part
+    of the completion's tokens. `cached_tokens` were read from the provider's prompt cache,
+    `cache_write_tokens` written to it; both are part of the prompt's tokens. `error` says why the
+    status is ERROR. `raw` is the body that could not be read, or the original text before thoughts,
+    or the JSON around a choice, were removed. `source` is `live`, `batch`, `cache`, `recorded` or
+    `builtin`. `asked_at` is the time of the original call of a cached completion, in seconds since
+    1970. `their_score` and `their_answer` are another tool's verdict, see `THEIR_SCHEMA`.
     """
 
     text: str | None
@@ -238,9 +236,7 @@ class Completion:
     their_answer: str | None = None
 
     def with_fields(self, **fields: object) -> Self:
-        """Return the completion with other values of some fields, ten times as fast as `replace`
-        does.
-        """
+        """Return a copy with other values in some fields, ten times as fast as `replace`."""
         completion = object.__new__(type(self))
         object.__setattr__(completion, "__dict__", vars(self) | fields)
         return completion
@@ -251,7 +247,7 @@ class Completion:
         return build_solver_output(exchange["output"], exchange["messages"])
 
     def exchange(self) -> dict[str, Any]:
-        """Return what the other names of `solver_output` are made of.
+        """Return the values behind the other names of `solver_output`.
 
         `output` is the last reply as an OpenAI-like object, `messages` the prompt with the reply at
         the end.
@@ -273,10 +269,10 @@ _BLANK = Completion(None)
 
 
 class Completions:
-    """What the model said, one completion per sample and trial in the order of the samples.
+    """The model's responses, one completion per sample and trial in the order of the samples.
 
-    They are rows. The table with the columns of `COMPLETION_SCHEMA` is built when it is first
-    asked for, and the rows of a stored table when they are.
+    Rows and the table with the columns of `COMPLETION_SCHEMA` are built from each other on first
+    use.
     """
 
     def __init__(self, items: Sequence[Completion]) -> None:
@@ -291,7 +287,9 @@ class Completions:
 
     @classmethod
     def build(cls, ids: Iterable[str], completions: Sequence[Completion], *, source: str) -> Self:
-        """Return completions of the samples with these ids; `source` is for those without one."""
+        """Return completions of the samples with these ids; `source` is set if a completion has
+        none.
+        """
         items = []
         for sample_id, completion in zip(ids, completions, strict=True):
             own_source = completion.source or source
@@ -306,7 +304,7 @@ class Completions:
         *,
         source: str,
     ) -> Self:
-        """Return completions with these texts; None is a reply without text."""
+        """Return completions with these texts; None gets the status `absent`."""
         filled = Completion("", source=source)
         empty = Completion(None, CompletionStatus.NO_TEXT, source=source)
         items = []
@@ -370,7 +368,7 @@ class Completions:
         return self.from_frame(self.frame[positions])
 
     def number(self, trials: range) -> Self:
-        """Return the completions with these trial numbers, for every sample over again."""
+        """Return the completions numbered by these trials, starting again with every sample."""
         items = []
         for row, completion in enumerate(self.items):
             trial = trials[row % len(trials)]
@@ -385,9 +383,10 @@ class Completions:
         ids: Sequence[str] | pl.Series,
         times: int = 1,
     ) -> Self:
-        """Return completions for all `ids`, these at `positions`; the others were not asked.
+        """Return completions for all `ids`, with these at `positions`; the others get the source
+        "not asked".
 
-        There are `times` rows for each position and each id, one after the other.
+        There are `times` consecutive rows for each position and each id.
         """
         blank = Completion(None, CompletionStatus.NO_TEXT, source=NOT_ASKED)
         items = []
@@ -400,10 +399,10 @@ class Completions:
         return type(self)(items)
 
 
-#: Parquet has no struct without fields; a scorer without metadata stores this one, always null.
+#: Parquet has no structs without fields, so a scorer without metadata stores this field, always
+#: null.
 EMPTY_STRUCT_FIELD = "_"
-#: Where a scorer that runs code keeps the traceback of a row on which it failed; part of the
-#: metadata.
+#: The metadata field in which a scorer that runs code stores the traceback of a failure.
 TRACEBACK_FIELD = "snippet_traceback"
 
 
@@ -425,10 +424,10 @@ class Validity(StrEnum):
     INVALID = "INVALID"
 
 
-#: The extraction rules that need no pattern of the user's.
+#: The extraction rules that do not need a user's pattern.
 RULE_NAMES = ("first_character", "first_character_literal", "leading_label", "stated_answer")
 
-#: Under which of these names an option that is a mapping has its text.
+#: The keys under which an option that is a mapping may have its text.
 OPTION_TEXT_KEYS = ("text", "content", "value", "option")
 
 
@@ -447,8 +446,8 @@ class Scores:
     """The verdicts of one scorer, one row per sample in the order of the samples.
 
     Columns of `frame`: `status` and `reason` (text), `values` and `metadata` (structs with one
-    field per name; all null unless SCORED), `excluded_by` (key of the action rule that keeps the
-    row out of the metrics, or null). Fields in `encoded` hold JSON text because their values have
+    field per name; all null unless SCORED), `excluded_by` (key of the action rule that excludes the
+    row from the metrics, or null). Fields in `encoded` contain JSON text because their values have
     no common type.
     """
 
@@ -485,7 +484,7 @@ class Scores:
         return self.columns.get(name)
 
     def text(self, name: str) -> pl.Series:
-        """Return a field as text; all null where there is none such."""
+        """Return a field as text; all null if it does not exist."""
         column = self.columns.get(name)
         if column is None:
             column = pl.repeat(None, self.frame.height, dtype=pl.String, eager=True)
@@ -496,7 +495,7 @@ class Scores:
         return type(self)(self.frame[rows], self.encoded)
 
     def counted(self) -> pl.Series:
-        """Return which rows take part in metrics: SCORED and not excluded by an action."""
+        """Return which rows count towards metrics: SCORED and not excluded by an action."""
         is_scored = self.frame["status"] == ScoreStatus.SCORED.value
         is_counted = is_scored & self.frame["excluded_by"].is_null()
         return is_counted.alias("counted")
@@ -513,7 +512,7 @@ class Scores:
             reason=pl.lit(reason),
         )
         for name in ("values", "metadata"):
-            # A struct that is null becomes one of nulls, as everywhere else.
+            # A null struct becomes a struct of nulls, as everywhere else.
             nulls = missing[name].struct.unnest().to_struct(name)
             missing = missing.with_columns(nulls)
         order = [len(self)] * length
@@ -581,12 +580,12 @@ class Groups:
 
 @dataclass(frozen=True)
 class MetricValue:
-    """One number of a task: its value, how many samples stand behind it, what was left out, how
-    sure it is.
+    """One number of a task: its value, its number of samples, the samples left out, and its
+    uncertainty.
 
-    `value` is None when there is nothing to compute; `note` then says why. `interval_note` says why
-    a value has no interval. `details` holds what belongs to the value but is no number (a confusion
-    matrix). `is_share` says that it lies within [0, 1] by its nature.
+    `value` is None if it cannot be computed; `note` then says why. `interval_note` says why a value
+    has no interval. `details` has related data other than numbers (a confusion matrix). `is_share`:
+    the value is always between 0 and 1.
     """
 
     name: str
@@ -608,9 +607,9 @@ class MetricValue:
 
 
 class GateStatus(StrEnum):
-    """How a gate stands; of several, the first of these that occurs stands for all.
+    """The status of a gate; the status of several gates is the first of these that occurs.
 
-    One that is not decided does not let a run through, one that is skipped is none.
+    An undecided gate does not let a run pass; a skipped gate is ignored.
     """
 
     FAIL = "FAIL"
@@ -621,11 +620,11 @@ class GateStatus(StrEnum):
 
 @dataclass(frozen=True)
 class GateCheck:
-    """One number held against what a rule needs.
+    """One number compared with the requirement of a rule.
 
-    `number` is what counts: the value, an end of its interval, a share or a difference; None when
-    there is none, and `note` then says why. `repetition` counts from 1 where a task was run several
-    times. `details` are the counts or the comparison behind the number.
+    `number` is what is compared: the value, an end of its interval, a share or a difference; if it
+    is None, `note` says why. `repetition` counts from 1 if a task was run several times. `details`
+    are the counts or the comparison behind the number.
     """
 
     task: str
@@ -643,9 +642,9 @@ class GateCheck:
 
 @dataclass(frozen=True)
 class Gate:
-    """A rule and how it stands; `definition` is what it needs, as the files state it.
+    """A rule and its status; `definition` is its requirement, as in the file.
 
-    `note` says why it is not decided or skipped.
+    `note` says why it is undecided or skipped.
     """
 
     policy: str
@@ -659,16 +658,16 @@ class Gate:
 
 
 def find_worst_status(statuses: Iterable[GateStatus]) -> GateStatus | None:
-    """Return what several gates or checks come to together; None for none."""
+    """Return the combined status of several gates or checks; None if there are none."""
     return min(statuses, key=list(GateStatus).index, default=None)
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a model is asked for one sample; options and truth are for built-in models only.
+    """The request to a model for one sample; options and truth are only for built-in models.
 
-    So are the choices, unless replies are constrained to them. A model that draws draws anew for
-    each `trial`.
+    So are the choices, unless replies are constrained to them. A model that draws at random draws
+    again for each `trial`.
     """
 
     sample_id: str
@@ -681,7 +680,9 @@ class Request:
 
 
 class Known(NamedTuple):
-    """What a scorer knows of each sample before a model is asked; lists as long as the samples."""
+    """Facts about each sample that a scorer knows before a model is called; one list entry per
+    sample.
+    """
 
     choices: Sequence[Sequence[str] | None]
     truths: Sequence[str | None]
@@ -690,9 +691,9 @@ class Known(NamedTuple):
 
 @dataclass(frozen=True)
 class Notice:
-    """Something the user should hear once: an old name, a trimmed cell; never a reason to stop.
+    """A warning that the user should see once: an old name, a trimmed cell; never a reason to stop.
 
-    Its words hold no secret.
+    Its text contains no secrets.
     """
 
     message: str
@@ -720,10 +721,10 @@ Kind = TypeVar("Kind")
 
 
 class Registry(Mapping[str, type[Kind]]):
-    """Classes by the name that stands in `type:`; `load` imports one of ours when it is needed.
+    """Classes by their name in `type:`; `load` imports a built-in one when it is needed.
 
-    A package adds one through an entry point of the group, under its name; a name of ours cannot be
-    taken over. Entry points are looked at only for names that are not ours.
+    A package adds a class through an entry point of the group, under the entry point's name;
+    built-in names cannot be replaced. Entry points are searched only for other names.
     """
 
     def __init__(
@@ -765,7 +766,7 @@ class Registry(Mapping[str, type[Kind]]):
             first = points.setdefault(point.name, point)
             if first.value != point.value:
                 packages = f"{_name_package(first)} and by {_name_package(point)}"
-                raise self._refuse(f"`{point.name}` is brought by {packages}")
+                raise self._refuse(f"`{point.name}` is provided by {packages}")
         return points
 
     def _load(self, point: EntryPoint) -> type[Kind]:
@@ -792,7 +793,7 @@ _SPAN = 1 << 64
 
 
 class Draws(NamedTuple):
-    """Draws for one sample and trial; each purpose has its own number in [0, 1)."""
+    """Random draws for one sample and trial; each purpose has its own number in [0, 1)."""
 
     seed: int
     name: str
@@ -811,11 +812,11 @@ class Draws(NamedTuple):
         return (self.rank(purpose) >> 11) / (_SPAN >> 11)
 
     def pick(self, values: Sequence[Value], purpose: str) -> Value:
-        """Return one of the values, each as likely as the others."""
+        """Return one of the values, all equally likely."""
         return values[self.rank(purpose) * len(values) // _SPAN]
 
     def pick_share(self, shares: Mapping[Value, int], purpose: str) -> Value:
-        """Return one of the keys, each as likely as its share."""
+        """Return one of the keys, with the probability of its share."""
         left = self.rank(purpose) * sum(shares.values()) // _SPAN
         for value, share in shares.items():
             if left < share:

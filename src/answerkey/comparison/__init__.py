@@ -1,3 +1,3 @@
-"""Runs compared on the same samples, variants of a prompt among them, and comparisons planned
-beforehand.
+"""Comparisons of runs, or of prompt variants, on the same samples, and the power analysis that
+plans them.
 """

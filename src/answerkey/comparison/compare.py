@@ -1,4 +1,4 @@
-"""Runs, or variants of a prompt, on the same samples, compared pair by pair.
+"""Compare runs, or variants of a prompt, pair by pair on the same samples.
 
 `describe_comparison` is what `compare --json` prints.
 """
@@ -35,19 +35,19 @@ from answerkey.text import (
     Span,
     draw_table,
     draw_text,
-    format_chance,
     format_count,
     format_figure,
     format_number,
+    format_p_value,
     join_blocks,
     line,
 )
 from answerkey.types import Notice
 
 SHOWN_FLIPS = 10
-#: The level at which a difference is significant.
+#: The significance level of a difference.
 ALPHA = 0.05
-#: What is printed as JSON.
+#: An object that is printed as JSON.
 Plain = dict[str, Any]
 #: The variants of a task by their keys.
 Variants = dict[str, TaskRun]
@@ -78,7 +78,7 @@ class PairComparison:
 
 @dataclass(frozen=True)
 class TaskComparison:
-    """All pairs of one task; `category` and `cluster_by` are the columns in use."""
+    """All pairs of one task; `category` and `cluster_by` name the columns used."""
 
     key: str
     runs: tuple[ComparedRun, ...]
@@ -92,7 +92,7 @@ class TaskComparison:
 class Comparison(Drawn):
     """Several runs compared.
 
-    `baseline` is the label of the run that all others are held against.
+    `baseline` is the label of the run that all others are compared with.
     """
 
     tasks: tuple[TaskComparison, ...]
@@ -100,7 +100,7 @@ class Comparison(Drawn):
     notices: tuple[Notice, ...] = ()
 
     def draw(self, width: int) -> list[Line]:
-        """Return its lines, each of at most `width` cells."""
+        """Return its lines, each at most `width` cells wide."""
         return draw_pairs(self, width)
 
     @property
@@ -132,16 +132,16 @@ def compare(
 ) -> Comparison:
     """Compare runs on the same samples: every pair, or each run with the baseline.
 
-    Samples are matched by id, and their truths must be the same; RunError E508 where a comparison
-    would mean nothing. `task`, `scorer` and `value` name what is compared, where it is not the main
-    one. `by` is the column of the categories, `cluster_by` that of samples that belong together.
-    With `common`, samples that not all runs have are left out.
+    Samples are matched by id and must have the same ground truth. A comparison that would be
+    meaningless raises RunError E508. `task`, `scorer` and `value` select what to compare instead of
+    the main value. `by` is the category column, `cluster_by` the column that groups related
+    samples. With `common`, samples that are missing from any run are left out.
     """
     labelled = label_runs(runs, baseline)
     notices: list[Notice] = []
-    against = None
+    baseline_label = None
     if baseline is not None:
-        against = list(labelled)[-1]
+        baseline_label = list(labelled)[-1]
     compared = []
     chosen = choose_tasks(labelled, task, notices)
     for key, tasks in chosen.items():
@@ -153,19 +153,19 @@ def compare(
             cluster_by=cluster_by,
             common=common,
         )
-        comparison = _compare_pairs(key, pairing, notices, by, against)
+        comparison = _compare_pairs(key, pairing, notices, by, baseline_label)
         compared.append(comparison)
     distinct_notices = tuple(dict.fromkeys(notices))
-    return Comparison(adjust_pairs(compared), against, distinct_notices)
+    return Comparison(adjust_pairs(compared), baseline_label, distinct_notices)
 
 
 def adjust_pairs(tasks: Sequence[TaskComparison]) -> tuple[TaskComparison, ...]:
-    """Return the comparisons with their p-values corrected for the number of all of them."""
-    chances = []
+    """Return the comparisons with p-values corrected for the total number of comparisons."""
+    p_values = []
     for task in tasks:
         for pair in task.pairs:
-            chances.append(pair.difference.evidence.p)
-    adjusted = iter(adjust_by_holm(chances))
+            p_values.append(pair.difference.evidence.p)
+    adjusted = iter(adjust_by_holm(p_values))
     compared = []
     for task in tasks:
         pairs = []
@@ -182,10 +182,10 @@ def _compare_pairs(
     by: str | None = None,
     baseline: str | None = None,
 ) -> TaskComparison:
-    """Return every pair, or those with the baseline.
+    """Compare every pair of runs, or each run with the baseline.
 
-    Categories are those of the first run's dataset. If it is gone there are none, unless the caller
-    names a column.
+    Categories come from the first run's dataset. If it cannot be read, they are left out, unless
+    the caller asked for them.
     """
     run = pairing.outcomes[0]
     table = pairing.table
@@ -223,7 +223,7 @@ def _compare_pairs(
 
 def _compare_pair(pairing: Pairing, first: str, second: str) -> PairComparison:
     rows = pairing.pair_up(first, second)
-    # A sample without a value is counted by the reason of the first run, else of the second.
+    # A sample without a value is counted under the first run's reason, or else the second's.
     reasons = []
     for label in (first, second):
         reason = pl.col(f"reason {label}")
@@ -238,7 +238,7 @@ def _compare_pair(pairing: Pairing, first: str, second: str) -> PairComparison:
             category = part["category"][0]
             clusters = part.get_column("cluster", default=None)
             if clusters is not None and clusters.n_unique() == 1:
-                part = part.drop("cluster")  # noqa: PLW2901 - one cluster says nothing of their differences
+                part = part.drop("cluster")  # noqa: PLW2901 - one cluster cannot show how clusters differ
             categories[category] = pairing.measure(part)
     is_first_higher = rows["first"] > rows["second"]
     is_second_higher = rows["first"] < rows["second"]
@@ -253,7 +253,7 @@ def _compare_pair(pairing: Pairing, first: str, second: str) -> PairComparison:
     )
 
 
-# As plain values
+# As JSON
 
 
 def describe_comparison(comparison: Comparison) -> Plain:
@@ -311,7 +311,7 @@ def _describe_difference(difference: Difference) -> Plain:
     }
 
 
-# For people
+# As text
 
 
 def draw_pairs(
@@ -323,7 +323,7 @@ def draw_pairs(
 ) -> list[Line]:
     """Return the whole comparison.
 
-    `flips` is how many samples are named that only one run has right.
+    `flips` limits how many of the samples that only one run got right are named.
     """
     blocks = []
     for task in comparison.tasks:
@@ -366,7 +366,7 @@ class _Drawing:
         return format_figure(value, as_share=self.is_share, digits=self.digits)
 
     def points(self, value: float) -> str:
-        """Return a difference in points of a percentage, or as it is with the digits asked for."""
+        """Return a difference in percentage points, or as a number with the requested digits."""
         if self.is_share and self.digits is None:
             return f"{100 * value:.2f}"
         return format_number(value, self.digits)
@@ -405,18 +405,18 @@ class _Drawing:
         rows = [self._make_row(pair, tests) for pair in pairs]
         lines = draw_table(header, rows, "<>>>>>", self.width)
         better = []
-        chance = []
+        inconclusive = []
         for pair in pairs:
             if not pair.is_significant():
-                chance.append(self.name(pair))
+                inconclusive.append(self.name(pair))
             elif pair.difference.value < 0:
                 better.append(f"{self.letters[pair.second]} than {self.letters[pair.first]}")
             else:
                 better.append(f"{self.letters[pair.first]} than {self.letters[pair.second]}")
         if better:
             lines += draw_text(f"better: {', '.join(better)}", self.width)
-        if chance:
-            lines += draw_text(f"not significant: {', '.join(chance)}", self.width)
+        if inconclusive:
+            lines += draw_text(f"not significant: {', '.join(inconclusive)}", self.width)
         for note in self._list_notes(tests):
             lines += draw_text(note, self.width, "dim")
         return lines
@@ -442,17 +442,17 @@ class _Drawing:
         if difference.flips is not None:
             flips = f"{difference.flips.first_only}/{difference.flips.second_only}"
         if tests > 1:
-            holm = format_chance(pair.p_adjusted)
+            holm = format_p_value(pair.p_adjusted)
         return (
             Span(self.name(pair), "strong"),
             Span(self.signed(difference.value), "strong"),
             self.interval(difference),
             flips,
-            format_chance(difference.evidence.p),
+            format_p_value(difference.evidence.p),
             holm,
         )
 
-    def draw_flips(self, most: int) -> list[Line]:
+    def draw_flips(self, limit: int) -> list[Line]:
         lines: list[Line] = []
         for pair in self.task.pairs:
             high, low = "right", "not"
@@ -466,9 +466,9 @@ class _Drawing:
             }
             lines.append(BLANK)
             for title, ids in sides.items():
-                shown = ", ".join(ids[:most]) or "none"
-                if len(ids) > most:
-                    shown += f" and {len(ids) - most} more"
+                shown = ", ".join(ids[:limit]) or "none"
+                if len(ids) > limit:
+                    shown += f" and {len(ids) - limit} more"
                 lines += draw_text(f"{title} ({len(ids)}): {shown}", self.width)
         return lines
 
@@ -508,11 +508,11 @@ def _list_methods(task: TaskComparison, tests: int) -> Iterator[str]:
     if methods == {EXACT_TEST}:
         yield "p: McNemar's exact test"
     elif CLUSTERED_TEST in methods:
-        yield "p: t test over clusters (McNemar's would take samples as independent)"
+        yield "p: t test over clusters (McNemar's test would treat samples as independent)"
     elif methods != {None}:
         yield "p: paired t test over samples"
     if tests > 1:
-        yield f"p (Holm): corrected for {tests} comparisons; it decides, below {ALPHA}"
+        yield f"p (Holm): corrected for {tests} comparisons; significant below {ALPHA}"
     if task.cluster_by is not None:
         clusters = differences[0].evidence.clusters
         yield f"clustered by {task.cluster_by}: {clusters} clusters"
@@ -522,11 +522,12 @@ def _list_methods(task: TaskComparison, tests: int) -> Iterator[str]:
 
 
 def describe_variants(run: Run) -> list[Plain]:
-    """Return what the variants of each task of a run say together, as `--json` has it.
+    """Return a summary of the variants of each task, as `--json` prints it.
 
-    Only complete runs have such numbers. Each of `metrics` has its `values` by the variant's key,
-    and their `min`, `max`, `spread` (max minus min) and `std_dev`. `comparison` has every pair,
-    p-values corrected for their number; without it, `note` says why pairs could not be compared.
+    An incomplete run has none. Each of `metrics` has its `values` by the variant's key, and their
+    `min`, `max`, `spread` (max minus min) and `std_dev`. `comparison` holds every pair, with
+    p-values corrected for the number of pairs; if it is missing, `note` says why pairs could not be
+    compared.
     """
     described = []
     for key, variants in _group_variants(run).items():
@@ -550,7 +551,7 @@ def describe_variants(run: Run) -> list[Plain]:
 
 
 def _group_variants(run: Run) -> dict[str, Variants]:
-    """Return the variants of each task by their keys; none of a run that is not complete."""
+    """Return each task's variants by key; an incomplete run has none."""
     groups: dict[str, Variants] = {}
     if run.status != "complete":
         return groups
@@ -563,7 +564,7 @@ def _group_variants(run: Run) -> dict[str, Variants]:
 
 
 def _measure_variants(variants: Variants) -> list[Plain]:
-    # Metrics of a quality check are not the task's numbers.
+    # Metrics of quality checks are not results of the task.
     values = []
     shares: set[str] = set()
     for task in variants.values():
@@ -601,7 +602,7 @@ def _compare_variants(run: Run, key: str, variants: Variants) -> TaskComparison 
 
 
 def draw_variants(run: Run, width: int, digits: int | None = None) -> list[Line]:
-    """Return the variants of each task beside each other; nothing for a run without any."""
+    """Return each task's variants side by side; nothing for a run without variants."""
     lines: list[Line] = []
     for key, variants in _group_variants(run).items():
         count = format_count(len(variants), "variant")

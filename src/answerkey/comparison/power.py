@@ -1,7 +1,7 @@
-"""A comparison planned: how many samples it needs, and how small a difference they show.
+"""Power analysis: how many samples a comparison needs, and the smallest difference it can detect.
 
-The variance of one sample's difference between two models is given, or follows from accuracies, or
-comes from finished runs.
+The variance of the per-sample difference between two models is given, derived from accuracies, or
+measured on finished runs.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ from answerkey.evaluate.pairs import (
     read_outcomes,
     require_alike,
 )
-from answerkey.metrics.paired import Aim, count_samples, find_smallest, measure_power
+from answerkey.metrics.paired import Aim, count_samples, measure_power, smallest_difference
 from answerkey.text import BLANK, Line, Span, draw_table, draw_text, format_number, line
 from answerkey.types import Notice
 
-#: The differences that are shown when the caller names none.
-USUAL = (0.01, 0.02, 0.03, 0.05, 0.1)
+#: The differences shown when the caller names none.
+DEFAULT_DIFFERENCES = (0.01, 0.02, 0.03, 0.05, 0.1)
 PAIR = 2
 #: The accuracy at which right and wrong answers vary most.
-WORST = 0.5
-SOURCES = "name a RUN or two, or write `--accuracy 0.8`, or `--omega2 1/9`"
-UNKNOWN = Notice(
-    "nothing says how much samples vary: both models are taken to have an accuracy of "
-    f"{WORST}, which needs the most samples",
+WORST_ACCURACY = 0.5
+SOURCES = "name one or two runs, or write `--accuracy 0.8`, or `--omega2 1/9`"
+VARIANCE_UNKNOWN = Notice(
+    "the variance is unknown: both models are assumed to have an accuracy of "
+    f"{WORST_ACCURACY}, which needs the most samples",
     hint=SOURCES,
 )
-UNRELATED = Notice(
-    "as if the models' answers had nothing to do with each other, which gives too many samples",
+ASSUMED_INDEPENDENT = Notice(
+    "the models' answers are assumed to be independent, which overestimates the samples needed",
     hint="give their `--correlation`, or two runs",
 )
 
 
 @dataclass(frozen=True)
 class PowerPlan:
-    """What is asked for and what follows from it; both models answer the same samples.
+    """A planned comparison and its results; both models answer the same samples.
 
-    `needed` is how many samples each difference takes. `smallest` is the smallest difference that
-    `samples` show with the power asked for, `achieved` their power for a `difference`. `variance`
-    is that of one sample's difference, and `basis` says where it comes from. `is_share` says that
-    the values lie within [0, 1].
+    `needed` is the number of samples each difference takes. `smallest` is the smallest difference
+    that `samples` detect with the requested power, `achieved` their power for a `difference`.
+    `variance` is that of one sample's difference, and `basis` says where it comes from. `is_share`
+    says that the values are between 0 and 1.
     """
 
     aim: Aim
@@ -75,40 +75,40 @@ def plan_comparison(  # noqa: PLR0913 - each is an option of the command
     power: float = 0.8,
     task: str | None = None,
 ) -> PowerPlan:
-    """Return how many samples a difference needs, or which difference the samples can show.
+    """Return how many samples a difference needs, or which difference the samples can detect.
 
-    The variance of a sample's difference is `omega2`, or comes from runs: with one run its own
-    variance is used for both models, with two that of their differences, and the samples are theirs
-    unless given. Or it follows from an `accuracy` of each model, with the `correlation` of their
-    answers; one number stands for both models. Where none is given the accuracy is 0.5, at which
-    answers vary most.
+    The variance of a sample's difference is `omega2`, or comes from runs: one run's own variance is
+    used for both models, and two runs give the variance of their differences; `samples` defaults to
+    the samples of the runs. Or it is derived from the `accuracy` of each model and the
+    `correlation` of their answers; a single accuracy is used for both models. The default accuracy
+    is 0.5, at which answers vary most.
     """
     aim = Aim(alpha, power)
-    _refuse_wrong(difference, samples, correlation, aim)
+    _validate_numbers(difference, samples, correlation, aim)
     sources = [bool(runs), omega2 is not None, bool(accuracy)]
     if sources.count(True) > 1:
-        message = "the variance is to come from one of: runs, `omega2`, `accuracy`"
+        message = "give only one source of the variance: runs, `omega2` or `accuracy`"
         raise SpecError("E119", message, hint=SOURCES)
     if runs:
-        plan = _use_runs(aim, runs, correlation, task)
+        plan = _plan_from_runs(aim, runs, correlation, task)
     elif omega2 is not None:
         if omega2 < 0:
             raise SpecError("E119", "a variance cannot be negative", hint="`--omega2` is a square")
         plan = PowerPlan(aim, omega2, "as given")
     else:
-        plan = _use_accuracy(aim, accuracy, correlation)
+        plan = _plan_from_accuracy(aim, accuracy, correlation)
     if difference is not None and difference > 1 and plan.is_share:
-        message = f"`difference` is {difference!r}, and accuracies differ by 1 at most"
+        message = f"`difference` is {difference!r}, but accuracies differ by at most 1"
         raise SpecError("E119", message, hint="3 points are `--difference 0.03`")
     samples = samples or plan.samples
     needed = []
-    for shown_difference in USUAL if difference is None else (difference,):
+    for shown_difference in DEFAULT_DIFFERENCES if difference is None else (difference,):
         count = count_samples(plan.variance, shown_difference, aim)
         needed.append((shown_difference, count))
     smallest = None
     achieved = None
     if samples is not None:
-        smallest = find_smallest(plan.variance, samples, aim)
+        smallest = smallest_difference(plan.variance, samples, aim)
     if samples is not None and difference is not None:
         achieved = measure_power(plan.variance, samples, difference, alpha)
     return replace(
@@ -121,13 +121,13 @@ def plan_comparison(  # noqa: PLR0913 - each is an option of the command
     )
 
 
-def _refuse_wrong(
+def _validate_numbers(
     difference: float | None,
     samples: int | None,
     correlation: float,
     aim: Aim,
 ) -> None:
-    """Raise E119 for a number that makes no sense."""
+    """Raise E119 for a number out of range."""
     if not 0 < aim.alpha < 1:
         raise SpecError("E119", f"`alpha` is {aim.alpha!r}, not between 0 and 1")
     if not 0 < aim.power < 1:
@@ -140,12 +140,12 @@ def _refuse_wrong(
         raise SpecError("E119", f"`correlation` is {correlation!r}, not between -1 and 1")
 
 
-def _use_accuracy(aim: Aim, accuracy: Sequence[float], correlation: float) -> PowerPlan:
-    """Return the plan with the variance that follows from accuracies."""
+def _plan_from_accuracy(aim: Aim, accuracy: Sequence[float], correlation: float) -> PowerPlan:
+    """Return the plan with the variance derived from accuracies."""
     if len(accuracy) > PAIR:
         hint = "once for both models, or twice"
         raise SpecError("E119", f"`accuracy` is given {len(accuracy)} times", hint=hint)
-    rates = accuracy or (WORST,)
+    rates = accuracy or (WORST_ACCURACY,)
     first = rates[0]
     second = rates[-1]
     if not (0 <= first <= 1 and 0 <= second <= 1):
@@ -154,17 +154,17 @@ def _use_accuracy(aim: Aim, accuracy: Sequence[float], correlation: float) -> Po
     if first != second:
         shown += f" and {second:g}"
     basis = f"accuracy {shown}, correlation {correlation:g}"
-    variance = _subtract(first * (1 - first), second * (1 - second), correlation)
-    notices = () if accuracy else (UNKNOWN,)
+    variance = _difference_variance(first * (1 - first), second * (1 - second), correlation)
+    notices = () if accuracy else (VARIANCE_UNKNOWN,)
     return PowerPlan(aim, variance, basis, notices=notices)
 
 
-def _subtract(first: float, second: float, correlation: float) -> float:
+def _difference_variance(first: float, second: float, correlation: float) -> float:
     """Return the variance of a difference."""
     return max(0.0, first + second - 2 * correlation * math.sqrt(first * second))
 
 
-def _use_runs(
+def _plan_from_runs(
     aim: Aim,
     runs: Sequence[AnyRun],
     correlation: float,
@@ -172,7 +172,7 @@ def _use_runs(
 ) -> PowerPlan:
     """Return the plan with the variance of a finished run, or of the differences of two."""
     if len(runs) > PAIR:
-        message = f"there are {len(runs)} runs; a comparison is planned for two"
+        message = f"{len(runs)} runs are given; a comparison is planned for two"
         raise SpecError("E119", message, hint="name one or two")
     notices: list[Notice] = []
     tasks_by_key = choose_tasks(label_runs(runs, fewest=1), task, notices)
@@ -189,8 +189,8 @@ def _use_runs(
     if len(outcomes) == 1:
         variance = _measure_variance(values, f"`{first.label}`")
         basis = f"variance of `{first.label}` for both models, correlation {correlation:g}"
-        variance = _subtract(variance, variance, correlation)
-        notices = [] if correlation else [UNRELATED]
+        variance = _difference_variance(variance, variance, correlation)
+        notices = [] if correlation else [ASSUMED_INDEPENDENT]
     else:
         require_alike(outcomes, common=True, notices=notices)
         rows = first.table.join(last.table, on="sample_id")
@@ -218,25 +218,25 @@ def _measure_variance(values: pl.Series, name: str) -> float:
     return float(str(values.var()))
 
 
-# For people, and as plain values
+# As text and as JSON
 
 
 def draw_power(plan: PowerPlan, width: int) -> list[Line]:
-    """Return how many samples each difference takes, what the available ones show, and what that
-    rests on.
+    """Return how many samples each difference takes, what the available samples can detect, and the
+    assumptions behind it.
     """
     rows = []
     for difference, count in plan.needed:
         samples = Span(str(count), "strong")
-        rows.append((_write(plan, difference), samples))
+        rows.append((_format_difference(plan, difference), samples))
     lines = draw_table(("difference", "samples"), rows, ">>", width)
     if plan.samples is not None and plan.smallest is not None:
-        smallest = Span(_write(plan, plan.smallest), "strong")
-        text = f"  {plan.samples} samples show a difference of "
-        lines += [BLANK, line(text, smallest, " and more")]
+        smallest = Span(_format_difference(plan, plan.smallest), "strong")
+        text = f"  {plan.samples} samples detect a difference of "
+        lines += [BLANK, line(text, smallest, " or more")]
     if plan.achieved is not None and plan.difference is not None:
         share = Span(f"{100 * plan.achieved:.1f} %", "strong")
-        text = f"  and one of {_write(plan, plan.difference)} in "
+        text = f"  and one of {_format_difference(plan, plan.difference)} in "
         lines.append(line(text, share, " of all cases"))
     test = f"power {100 * plan.aim.power:g} %, two-sided test at {100 * plan.aim.alpha:g} %"
     variance = f"{format_number(plan.variance)} ({plan.basis})"
@@ -250,8 +250,8 @@ def draw_power(plan: PowerPlan, width: int) -> list[Line]:
     return lines
 
 
-def _write(plan: PowerPlan, difference: float) -> str:
-    """Return a difference of shares in points, with two digits as far as they are needed."""
+def _format_difference(plan: PowerPlan, difference: float) -> str:
+    """Return a difference of shares in points, with at most two digits."""
     if not plan.is_share:
         return format_number(difference)
     points = f"{100 * difference:.2f}".removesuffix("0").removesuffix(".0")

@@ -1,3 +1,3 @@
-"""The questions of a dataset: whether they can be answered, and what can be got without knowing
-anything.
+"""Audits of a dataset's questions: whether they can be answered, and how far one gets without
+knowledge.
 """

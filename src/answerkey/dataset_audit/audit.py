@@ -1,4 +1,4 @@
-"""What can be said about a dataset without calling a model: odd rows, places of the truth,
+"""Audit a dataset without calling a model: faulty rows, positions of the ground truth,
 baselines.
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from answerkey.dataset_audit.duplicates import (
-    SHOWN,
+    MAX_EXAMPLES,
     DuplicateRow,
     QuestionHashes,
     Repeats,
@@ -44,20 +44,19 @@ from answerkey.text import format_part, format_short_percent
 from answerkey.types import Notice
 
 PLAN_ENDINGS = (".yaml", ".yml")
-#: How many rows are loaded together.
+#: The number of rows loaded at a time.
 BLOCK = 65_536
-#: Fewer rows show nothing.
-LEAST = 20
-#: A test of counts needs as many expected in each cell.
-LEAST_EXPECTED = 5
-#: The level at which places are called skewed.
+#: With fewer rows there are no findings.
+MIN_ROWS = 20
+#: The chi-square test needs this expected count in each cell.
+MIN_EXPECTED = 5
+#: The significance level of position skew.
 ALPHA = 0.01
 
 
 @dataclass(frozen=True)
 class DatasetFinding:
-    """One thing to know of a dataset: a sentence with its numbers, a next step, and rows that show
-    it.
+    """One finding about a dataset: a sentence with its numbers, a next step, and example rows.
 
     `kind` is its name in `--json`; the reference page of audits lists them.
     """
@@ -72,7 +71,7 @@ class DatasetFinding:
 
 @dataclass(frozen=True)
 class Baseline:
-    """What a strategy without any knowledge gets: the share, and its 95 % interval."""
+    """The accuracy of a strategy that knows nothing, with its 95 % interval."""
 
     value: float
     interval: tuple[float, float] | None
@@ -82,11 +81,11 @@ class Baseline:
 
 @dataclass(frozen=True)
 class TruthStatistics:
-    """Where the truths of `n` rows stand, and what follows for those who know nothing.
+    """The positions of the ground truth in `n` rows, and the baselines that follow from them.
 
-    `choice_counts` is how many rows have so many choices, `chance` the mean of one over that.
-    `places` counts truths by the number of choices and the place; `position_skew` tests whether all
-    places are equally likely.
+    `choice_counts` counts rows by their number of choices; `chance` is the mean of one over that
+    number. `places` counts truths by number of choices and position; `position_skew` tests whether
+    all positions are equally likely.
     """
 
     n: int
@@ -101,7 +100,9 @@ class TruthStatistics:
 
 @dataclass(frozen=True)
 class DatasetAudit:
-    """The audit of one dataset; `fields` says where its parts are read."""
+    """The audit of one dataset; `fields` says which columns or templates its parts are read
+    from.
+    """
 
     name: str
     files: tuple[str, ...]
@@ -113,11 +114,11 @@ class DatasetAudit:
 
 
 class DatasetOptions(TypedDict, total=False):
-    """What the caller says of a dataset.
+    """How to read a dataset.
 
-    `columns` says which columns of data files are what; the others are recognised. `header` has the
-    column names of a CSV file without a header line. `dataset`, `config` and `env` are for task and
-    run files.
+    `columns` assigns columns of data files to their roles; the others are recognised. `header` has
+    the column names of a CSV file without a header line. `dataset`, `config` and `env` are for task
+    and run files.
     """
 
     columns: Mapping[str, str]
@@ -132,14 +133,14 @@ def audit_dataset(
     progress: Progress = ignore_progress,
     **options: Unpack[DatasetOptions],
 ) -> tuple[DatasetAudit, ...]:
-    """Look at the questions of datasets; no model is called.
+    """Audit the questions of datasets; no model is called.
 
-    The paths are data files, which are one dataset; or the only one is a table, or a task file, a
-    run file, its folder or a ready-made task, whose datasets are looked at one by one.
+    The paths are data files, which together are one dataset. Or a single path is a table, or a task
+    file, a run file, its folder or a ready-made task, whose datasets are audited one by one.
     """
     if not paths:
         hint = "name a task file, a run file or a data file"
-        raise SpecError("E119", "no file is named", hint=hint)
+        raise SpecError("E119", "no file is given", hint=hint)
     refuse_unknown("audit_dataset", options, list(DatasetOptions.__optional_keys__))
     files = []
     tables: list[Tabular] = []
@@ -151,7 +152,7 @@ def audit_dataset(
     plan = next(filter(_is_plan, files), None)
     if plan is not None:
         if len(paths) > 1:
-            message = f"`{plan}` is no data file, and only data files can be looked at together"
+            message = f"`{plan}` is not a data file, and only data files can be audited together"
             raise SpecError("E119", message, hint="name it alone")
         return tuple(_audit_plan(plan, options, progress))
     if not tables:
@@ -161,8 +162,8 @@ def audit_dataset(
         name = "samples"
         rows = load_rows(tables[0], name=name).rows
     else:
-        hint = "put the tables together, or name files alone"
-        raise SpecError("E119", "a table is looked at alone", hint=hint)
+        hint = "combine the tables into one, or give only files"
+        raise SpecError("E119", "a table must be audited on its own", hint=hint)
     fields = recognise_fields(rows, options.get("columns") or {})
     audit = _audit(name, tuple(map(str, files)), rows, fields, progress)
     return (audit,)
@@ -183,7 +184,7 @@ def _audit_plan(
     overrides = Options(
         config=options.get("config") or {},
         dataset=options.get("dataset"),
-        completions="-",  # no model is called, so none has to be named
+        completions="-",  # no model is called, so none is needed
         env=options.get("env"),
     )
     dataset_file = load_dataset(path, overrides)
@@ -216,7 +217,7 @@ def _audit_plan(
 
 
 def _read_files(paths: Sequence[Path], options: DatasetOptions) -> Rows:
-    """Return the rows of data files, which are one dataset; CSV may have no header line."""
+    """Return the rows of data files as one dataset; a CSV file may lack its header line."""
     header = options.get("header") or find_header(paths[0])
     form = FileFields()
     if header is not None:
@@ -259,10 +260,10 @@ def _audit(
 
 @dataclass
 class Truths:
-    """Counts of rows whose truth is known.
+    """Counts of the rows whose ground truth is known.
 
-    `sizes` is by number of choices, `places` by that and the place of the truth. Of the `measured`
-    rows, which have options, `longest` counts those whose truth is one of the longest options, by
+    `sizes` counts by number of choices, `places` also by position of the truth. `measured` counts
+    rows with options; `longest` counts those of them whose truth is one of the longest options, by
     how many options are equally long.
     """
 
@@ -293,10 +294,10 @@ class Truths:
 
 @dataclass
 class QuestionTally:
-    """What is counted of a dataset.
+    """Counts of a dataset's rows and questions.
 
-    `kinds` counts rows by what is odd about them, with the first `examples`; `right_references` are
-    rows whose right option refers to the others.
+    `kinds` counts rows by kind of oddity, with the first `examples`; `right_references` counts rows
+    whose right option refers to the other options.
     """
 
     rows: int = 0
@@ -321,7 +322,7 @@ def _count_rows(
             for kind, note in find_oddities(question).items():
                 tally.kinds[kind] += 1
                 examples = tally.examples.setdefault(kind, [])
-                if len(examples) < SHOWN:
+                if len(examples) < MAX_EXAMPLES:
                     examples.append(make_example(samples, row, note))
                 if kind == "REFERS_TO_OTHERS" and question.truth is not None:
                     right = question.texts[question.truth : question.truth + 1]
@@ -332,7 +333,7 @@ def _count_rows(
 
 
 def measure_truths(truths: Truths) -> TruthStatistics:
-    """Return what follows from the places of the truths."""
+    """Return the statistics that follow from the positions of the truths."""
     n = truths.sizes.total()
     sizes = dict(sorted(truths.sizes.items()))
     places = {}
@@ -342,9 +343,9 @@ def measure_truths(truths: Truths) -> TruthStatistics:
         for place in range(size):
             counts.append(truths.places[size, place])
         places[size] = tuple(counts)
-        # Whether all places are equally likely is tested among rows with equally many choices.
+        # Positions are tested separately for each number of choices.
         expected = sum(counts) / size
-        if size > 1 and expected >= LEAST_EXPECTED:
+        if size > 1 and expected >= MIN_EXPECTED:
             groups.append((counts, [expected] * size))
     majority = None
     if truths.labels:
@@ -370,7 +371,7 @@ def measure_truths(truths: Truths) -> TruthStatistics:
 
 
 def _measure_longest(truths: Truths) -> Baseline | None:
-    """Return what answering the longest option gets; among equally long ones, one is drawn."""
+    """Return the accuracy of always answering the longest option; ties are broken at random."""
     rows = truths.measured
     if not rows:
         return None
@@ -397,15 +398,14 @@ def _measure_longest(truths: Truths) -> Baseline | None:
 
 # Findings
 
-#: By the kind of an oddity, what is said about its rows, and what to do.
+#: By kind of oddity: what a finding says about the rows, and the advice.
 KindTexts = Mapping[str, tuple[str, str]]
-#: What is said of the rows of each kind, and what to do, in the order of the report. These come
-#: before all other findings …
-GRAVE_KINDS: KindTexts = {
+#: The kinds that are reported before all other findings, in this order …
+SERIOUS_KINDS: KindTexts = {
     "MISSING_QUESTION": ("have no question", "fill or drop the rows"),
     "MISSING_TRUTH": ("have no truth", "fill or drop the rows; they cannot be scored"),
     "TRUTH_NOT_A_CHOICE": (
-        "have a truth that is none of their choices",
+        "have a truth that is not among their choices",
         "correct them, or score the rest with `--allow-failed`",
     ),
     "MISSING_OPTION": ("have an option without text", "fill or drop the rows"),
@@ -415,7 +415,7 @@ GRAVE_KINDS: KindTexts = {
     ),
     "ONE_CHOICE": (
         "have a single choice, which cannot be wrong",
-        "drop them, or keep them in mind: they raise every accuracy",
+        "drop them: they raise every accuracy",
     ),
     "RIGHT_OPTION_TWICE": (
         "have the right option twice, under two labels",
@@ -437,18 +437,18 @@ OTHER_KINDS: KindTexts = {
         ),
     ),
     "REPLACEMENT_CHARACTER": (
-        "hold U+FFFD, where a character was lost",
+        "contain U+FFFD, where a character was lost",
         "read the source again with its own encoding",
     ),
     "MOJIBAKE": (
-        "hold UTF-8 that was read as Latin-1 or Windows-1252",
+        "contain UTF-8 that was read as Latin-1 or Windows-1252",
         "read the source again as UTF-8, or repair the texts",
     ),
     "CONTROL_CHARACTER": (
-        "hold control or invisible characters",
+        "contain control or invisible characters",
         "strip them; models see them, readers do not",
     ),
-    "HTML_ENTITY": ("hold HTML entities", "unescape the texts (`html.unescape`)"),
+    "HTML_ENTITY": ("contain HTML entities", "unescape the texts (`html.unescape`)"),
 }
 
 
@@ -457,15 +457,15 @@ def find_dataset_findings(
     every: TruthStatistics,
     same: Repeats,
 ) -> Iterator[DatasetFinding]:
-    """Yield the findings, the gravest first."""
-    yield from _find_rows(tally, GRAVE_KINDS)
+    """Yield the findings, the most serious first."""
+    yield from _find_rows(tally, SERIOUS_KINDS)
     if same.contradicting:
-        subject = f"{same.contradicting:,} questions stand"
+        subject = f"{same.contradicting:,} questions appear"
         if same.contradicting == 1:
-            subject = "1 question stands"
+            subject = "1 question appears"
         yield DatasetFinding(
             "CONTRADICTING_TRUTHS",
-            f"{subject} in the dataset several times, with the same options and different truths: "
+            f"{subject} in the dataset several times, with the same options but different truths: "
             "no model can get all of them right.",
             "find out which truth is right; drop the other rows",
             same.contradicting,
@@ -512,7 +512,7 @@ def _is_skewed(every: TruthStatistics) -> bool:
 
 
 def _find_baselines(every: TruthStatistics) -> Iterator[DatasetFinding]:
-    # The most frequent letter is the best of several: unless places are skewed, it leads by chance.
+    # Some letter is always the most frequent: unless positions are skewed, that is chance.
     if every.majority_letter is not None and _is_skewed(every):
         strategy = f"Always answering {every.majority_letter.label!r}"
         step = "shuffle the options of each row"
@@ -525,9 +525,7 @@ def _find_baselines(every: TruthStatistics) -> Iterator[DatasetFinding]:
         )
     if every.longest_option is not None:
         strategy = "Always answering the longest option"
-        step = (
-            "report this baseline beside every accuracy; rewrite wrong options that are too short"
-        )
+        step = "report this baseline with every accuracy; rewrite wrong options that are too short"
         yield from _find_baseline(
             "LONGEST_OPTION",
             strategy,
@@ -544,14 +542,14 @@ def _find_baseline(
     baseline: Baseline,
     every: TruthStatistics,
 ) -> Iterator[DatasetFinding]:
-    if baseline.interval is None or every.chance is None or every.n < LEAST:
+    if baseline.interval is None or every.chance is None or every.n < MIN_ROWS:
         return
     low, high = baseline.interval
     if low <= every.chance:
         return
     share = f"{format_short_percent(baseline.value)} [{100 * low:.1f}, {100 * high:.1f}]"
     chance = format_short_percent(every.chance)
-    sentence = f"{strategy} is right in {share} of the rows, where guessing gets {chance}."
+    sentence = f"{strategy} is right in {share} of the rows; guessing gets {chance}."
     numbers = {"value": baseline.value, "chance": every.chance}
     yield DatasetFinding(
         kind,
@@ -574,10 +572,10 @@ def _find_skew(every: TruthStatistics) -> Iterator[DatasetFinding]:
     p = f"{skew.p:.2g}" if skew.p >= 1e-300 else "less than 1e-300"  # noqa: PLR2004 - where floats end
     yield DatasetFinding(
         "POSITION_SKEW",
-        f"The truth does not stand in all places equally often: {', '.join(shares)} of the rows "
+        f"The truth is not in all positions equally often: {', '.join(shares)} of the rows "
         f"with {size} choices (chi-square {skew.statistic:.1f} with {skew.df} degrees, p = {p}).",
-        "a model that favours a place gains or loses by it: shuffle the options, or report recall "
-        "by letter",
+        "a model that favours a position gains or loses by it: shuffle the options, or report "
+        "recall by letter",
         every.n,
         {"statistic": skew.statistic, "df": skew.df, "p": skew.p},
     )

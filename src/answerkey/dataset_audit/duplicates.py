@@ -1,4 +1,4 @@
-"""Questions that a dataset asks twice, word for word."""
+"""Questions that appear in a dataset more than once, word for word."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from answerkey.dataset_audit.questions import (
 from answerkey.datasets.rows import Rows
 from answerkey.types import Samples
 
-#: How many examples are shown, and how much of a note.
-SHOWN, SHOWN_NOTE = 5, 60
+#: The maximum number of examples, and of characters of a note.
+MAX_EXAMPLES, MAX_NOTE_LENGTH = 5, 60
 
 
 @dataclass(frozen=True)
 class DuplicateRow:
-    """A row that shows something: its sample id, where it is, and what is to be seen there."""
+    """An example row of a finding: its sample id, its place, and a note on what to see there."""
 
     sample: str
     file: str | None
@@ -38,10 +38,10 @@ def make_example(
     row: int,
     note: str = "",
 ) -> DuplicateRow:
-    """Return where a row is, with a note."""
+    """Return a row as an example, with a note."""
     place = samples.place(row)
-    if len(note) > SHOWN_NOTE:
-        note = f"{note[:SHOWN_NOTE]}…"
+    if len(note) > MAX_NOTE_LENGTH:
+        note = f"{note[:MAX_NOTE_LENGTH]}…"
     return DuplicateRow(
         str(place.sample),
         place.file,
@@ -74,9 +74,9 @@ def _fold_truth(question: AuditedQuestion) -> str | None:
 
 
 class QuestionHashes:
-    """What is kept of every question until duplicates are looked for: hashes of it and its truth.
+    """Hashes of every question and its truth, from which duplicates are found.
 
-    Options count in any order.
+    The order of the options does not matter.
     """
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class QuestionHashes:
         self._frames.append(pl.DataFrame(rows, schema=schema, orient="row"))
 
     def find_repeats(self, rows: Rows, fields: QuestionFields) -> Repeats:
-        """Return the questions that are there twice."""
+        """Return the repeated questions."""
         if not self._frames:
             return Repeats()
         hashes = pl.concat(self._frames).with_row_index("row")
@@ -107,8 +107,8 @@ class QuestionHashes:
             rows=sum(map(len, repeated)) - len(repeated),
             groups=len(repeated),
             contradicting=len(differing),
-            examples=tuple(map(describe, repeated[:SHOWN])),
-            contradictions=tuple(map(describe, differing[:SHOWN])),
+            examples=tuple(map(describe, repeated[:MAX_EXAMPLES])),
+            contradictions=tuple(map(describe, differing[:MAX_EXAMPLES])),
         )
 
 
@@ -117,7 +117,7 @@ def _describe_group(
     fields: QuestionFields,
     group: Sequence[int],
 ) -> DuplicateRow:
-    """Return where the first row of a group is, with a note about the others."""
+    """Return the first row of a group as an example, with a note about the others."""
     samples = rows.take(pl.Series(group[:2])).load()
     first = make_example(samples, 0)
     second = make_example(samples, 1)

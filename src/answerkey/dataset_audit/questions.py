@@ -1,4 +1,6 @@
-"""The questions of a dataset: where their parts are, what they say, and what is odd about them."""
+"""The questions of a dataset: where their parts are, what they contain, and what is wrong with
+them.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,9 @@ from answerkey.types import Samples
 class QuestionFields:
     """Templates for the parts of a question.
 
-    `options` is one template that yields the list, or one for each option. `labels`, if there is
-    one, yields the labels of the options; without it they are `names`, or letters. `shown` says
-    where each part is found. If the columns were `recognised`, the templates read what is derived
-    from them.
+    `options` is one template that yields the list, or one for each option. `labels`, if set, yields
+    the labels of the options; without it they are `names`, or letters. `shown` says where each part
+    is found. If the columns were `recognised`, the templates read fields derived from them.
     """
 
     questions: Sequence[Template]
@@ -42,7 +43,9 @@ class QuestionFields:
 
 
 def find_fields(rows: Rows, scorer: StringEqualsMcqa | None = None) -> QuestionFields:
-    """Return where the parts are: as the scorer of a task has them, else by usual names."""
+    """Return where the parts are: as the task's scorer defines them, or else by common column
+    names.
+    """
     usual = ask.find_columns(tuple(rows.columns), ask.DATASET_ROLES)
     first = rows.slice(0, ask.LOOKED_AT)
     texts = recognise(first, roles=("passage", "question"), needs_all=False).columns
@@ -85,7 +88,7 @@ def find_fields(rows: Rows, scorer: StringEqualsMcqa | None = None) -> QuestionF
 
 
 def _pick(templates: Mapping[str, Template], *roles: str) -> list[Template]:
-    """Return the templates of the roles that there are."""
+    """Return the templates of those roles that have one."""
     return [templates[role] for role in roles if role in templates]
 
 
@@ -110,7 +113,7 @@ def _refuse_question(rows: Rows) -> DataError:
 
 
 def recognise_fields(rows: Rows, names_by_role: Mapping[str, str]) -> QuestionFields:
-    """Return the parts of rows whose columns are recognised, or stated by the caller."""
+    """Return the parts of rows whose columns are recognised, or named by the caller."""
     columns = recognise(rows, names_by_role, needs_all=False)
     if "question" not in columns.columns:
         raise _refuse_question(rows)
@@ -154,14 +157,14 @@ def _show_templates(templates: Sequence[Template]) -> str:
     return ", ".join(shown) or "none"
 
 
-# What they say
+# What they contain
 
 
 @dataclass(frozen=True)
 class AuditedQuestion:
-    """One question. `truth` is the place of the right option, None when it cannot be told.
+    """One question. `truth` is the position of the right option, None if it is unknown.
 
-    `answer` is the truth as the dataset writes it, None when there is none.
+    `answer` is the truth as the dataset writes it, None if there is none.
     """
 
     text: str | None
@@ -172,12 +175,12 @@ class AuditedQuestion:
 
     @cached_property
     def texts(self) -> tuple[str, ...]:
-        """The texts of the options, empty where there is none."""
+        """The texts of the options; a missing text is empty."""
         return tuple(option or "" for option in self.options)
 
     @cached_property
     def folded_texts(self) -> tuple[str, ...]:
-        """The texts of the options without differences of width and white space."""
+        """The texts of the options, with character width and white space normalised."""
         return tuple(map(fold_spaces, self.texts))
 
     @property
@@ -216,8 +219,8 @@ def read_questions(samples: Samples, fields: QuestionFields) -> list[AuditedQues
 
 
 def _join_texts(cells: Sequence[object]) -> str | None:
-    """Return the passage and the question below each other; None without the question, which comes
-    last.
+    """Return the passage and, below it, the question; None without a question, which is the last
+    cell.
     """
     if cells[-1] is None:
         return None
@@ -233,7 +236,7 @@ def _read_options(
     cells: list[object],
     fields: QuestionFields,
 ) -> tuple[list[str | None], list[str]]:
-    """Return the texts of the options and their labels; the last cell is that of the labels."""
+    """Return the texts of the options and their labels; the labels are in the last cell."""
     cell_labels: list[str | None] = []
     if fields.labels:
         cell_labels = read_option_cell(cells.pop())[0] or []
@@ -261,16 +264,16 @@ def strip_labels(options: Sequence[str | None], names: Sequence[str]) -> list[st
     return list(options)
 
 
-# What is odd about them
+# What is wrong with them
 
 #: What table tools write for an empty cell.
 _EMPTY_WORDS = frozenset({"", "nan", "NaN", "null", "NULL"})
 
 
 def find_oddities(question: AuditedQuestion) -> dict[str, str]:
-    """Return what is odd about a question: kinds with notes."""
+    """Return what is wrong with a question: a note for each kind of oddity."""
     oddities: dict[str, str] = {}
-    # The first text with some damage is its note.
+    # The note shows the first damaged text.
     for text in reversed((question.text or "", *question.texts)):
         oddities |= find_damage(text)
     if _is_empty(question.text):
@@ -284,7 +287,7 @@ def find_oddities(question: AuditedQuestion) -> dict[str, str]:
 
 
 def _find_option_oddities(question: AuditedQuestion) -> dict[str, str]:
-    """Return what is odd about the options and their labels."""
+    """Return what is wrong with the options and their labels."""
     texts = question.texts
     labels = question.labels
     oddities: dict[str, str] = {}
@@ -322,37 +325,37 @@ def _is_empty(text: str | None) -> bool:
 
 
 def fold_spaces(text: str) -> str:
-    """Return a text without differences of width and white space."""
+    """Return a text with character width and white space normalised."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
     return " ".join(text.split())
 
 
 def fold_text(text: str) -> str:
-    """Return a text also without a full stop at its end.
+    """Return a text normalised, and without a full stop at its end.
 
-    Upper and lower case stay apart: *Bb* and *bb* are two options.
+    Case is kept: *Bb* and *bb* are two options.
     """
     return fold_spaces(text).rstrip(".")
 
 
-# Damage that texts take on their way through encodings.
+# Damage done to texts by wrong encodings.
 
 _ENTITY = re.compile(r"&(?:([A-Za-z]{2,8})|#\d{2,6}|#[xX][0-9a-fA-F]{2,6});")
 _ODD_ASCII = re.compile(rf"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|{_ENTITY.pattern}")
-#: Controls that are no line breaks, and marks that nobody sees; joiners belong to scripts and
+#: Control characters other than line breaks, and invisible marks; joiners are part of scripts and
 #: emoji.
 _CONTROL = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u200b\u2060\u202a-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb]"
 )
 _FOREIGN_RUN = re.compile(r"[^\x00-\x7f]{2,}")
-#: The first byte of a character of several, read as Latin-1; only such runs can be mojibake.
+#: The first byte of a multi-byte character, read as Latin-1; only such runs can be mojibake.
 _LEAD = re.compile("[\xc2-\xf4]")
 _SHOWN = 12
 
 
 def find_damage(text: str) -> dict[str, str]:
-    """Return each kind of damage, with the passage that shows it."""
+    """Return each kind of damage, with an excerpt that shows it."""
     damage: dict[str, str] = {}
     if text.isascii() and not _ODD_ASCII.search(text):
         return damage
@@ -363,7 +366,7 @@ def find_damage(text: str) -> dict[str, str]:
 
 
 def _locate_damage(text: str) -> dict[str, int]:
-    """Return the first place of each kind of damage."""
+    """Return the position of the first damage of each kind."""
     places = {}
     if "\ufffd" in text:
         places["REPLACEMENT_CHARACTER"] = text.index("\ufffd")

@@ -29,11 +29,11 @@ from answerkey.text import (
     shorten_path,
 )
 
-SHOWN_PLACES = 12
+MAX_PLACES = 12
 
 
 def describe_dataset_audits(audits: Sequence[DatasetAudit]) -> dict[str, Any]:
-    """Return every dataset with its numbers and findings: what `--json` prints."""
+    """Return every dataset with its numbers and findings, as `--json` prints them."""
     datasets = []
     notices: list[str] = []
     for audit in audits:
@@ -62,27 +62,27 @@ def draw_dataset_audit(audit: DatasetAudit, width: int) -> Lines:
     facts |= audit.fields
     lines = [line(Span(make_visible(audit.name), "title"), f"  {format_count(audit.rows, 'row')}")]
     lines += draw_facts(facts.items(), width)
-    lines += [BLANK, *draw_facts(_say_truths(audit.every).items(), width)]
+    lines += [BLANK, *draw_facts(_describe_truths(audit.every).items(), width)]
     lines += [*_draw_places(audit.every, width), BLANK, line(Span("Findings", "title"))]
     for number, finding in enumerate(audit.findings, 1):
         notes = {"Next: ": finding.step}
         lines += draw_finding(number, finding.sentence, notes, width)
         for example in finding.examples:
-            text = shorten(_say_example(example, folder), width - 7)
+            text = shorten(_format_example(example, folder), width - 7)
             lines.append(line(" " * 7, Span(text, "dim")))
     if not audit.findings:
-        lines.append(line("  nothing stands out"))
+        lines.append(line("  no findings"))
     return lines
 
 
-def _say_example(example: DuplicateRow, folder: str | None) -> str:
+def _format_example(example: DuplicateRow, folder: str | None) -> str:
     place = f"line {example.line}"
     if folder is not None and example.file is not None:
         place = f"{os.path.relpath(example.file, folder or '.')}:{example.line}"
     return f"{example.sample}  {place}  {example.note}".rstrip()
 
 
-def _say_truths(truths: TruthStatistics) -> dict[str, str]:
+def _describe_truths(truths: TruthStatistics) -> dict[str, str]:
     """Return the number of rows, their choices, the chance level, baselines and places."""
     smallest, largest = min(truths.choice_counts, default=0), max(truths.choice_counts, default=0)
     sizes = f"{smallest} each" if smallest == largest else f"{smallest} to {largest}"
@@ -94,13 +94,13 @@ def _say_truths(truths: TruthStatistics) -> dict[str, str]:
         "rows with a truth": str(truths.n),
         "choices": sizes,
         "chance level": format_figure(truths.chance, as_share=True),
-        "majority letter": _say_baseline(truths.majority_letter),
-        "longest option": _say_baseline(truths.longest_option),
-        "places equally likely": test,
+        "majority letter": _format_baseline(truths.majority_letter),
+        "longest option": _format_baseline(truths.longest_option),
+        "positions equally likely": test,
     }
 
 
-def _say_baseline(baseline: Baseline | None) -> str:
+def _format_baseline(baseline: Baseline | None) -> str:
     if baseline is None:
         return "no value"
     label = f"{make_visible(baseline.label)}: " if baseline.label else ""
@@ -109,8 +109,8 @@ def _say_baseline(baseline: Baseline | None) -> str:
 
 
 def _draw_places(truths: TruthStatistics, width: int) -> Lines:
-    """Return how often the truth is in each place, a row for each number of choices."""
-    sizes = [size for size in truths.choice_counts if size <= SHOWN_PLACES]
+    """Return how often the truth is in each position, a row for each number of choices."""
+    sizes = [size for size in truths.choice_counts if size <= MAX_PLACES]
     if not sizes:
         return []
     most = max(sizes)
@@ -120,7 +120,7 @@ def _draw_places(truths: TruthStatistics, width: int) -> Lines:
         rows.append((str(size), *counts, str(truths.choice_counts[size])))
     header = ["Choices"]
     for place in range(most):
-        header.append(f"place {1 + place}")
+        header.append(f"position {1 + place}")
     header.append("n")
     align = ">" * len(header)
     return [BLANK, *draw_table(header, rows, align, width)]

@@ -1,6 +1,4 @@
-"""Where work happens: an engine applies a function to every chunk and knows nothing of what it
-does.
-"""
+"""Engines: an engine applies a function to every chunk and knows nothing about the work itself."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ ENGINES = ("local", "ray")
 def open_engine(name: str = "local", address: str | None = None) -> Engine:
     """Return the engine with this name, at the address of a cluster.
 
-    EngineError E601 when there is none.
+    EngineError E601 if there is none.
     """
     if name == "ray":
         from answerkey.engines.ray_engine import RayEngine
@@ -28,6 +26,6 @@ def open_engine(name: str = "local", address: str | None = None) -> Engine:
             "E601", f"unknown engine `{name}`", hint=near or f"engines: {listing(ENGINES)}"
         )
     if address is not None:
-        message = f"`--ray-address {address}` is of no use to the engine `local`"
+        message = f"`--ray-address {address}` does not apply to the engine `local`"
         raise EngineError("E601", message, hint="add `--engine ray`, or leave the address out")
     return Engine()

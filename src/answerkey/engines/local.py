@@ -1,7 +1,7 @@
-"""The engine of this machine: this process, or worker processes.
+"""The local engine: works in this process, or in worker processes.
 
-Functions and chunks travel as pickles, between our own processes alone. What a worker process does
-with a chunk is the same on a Ray node.
+Functions and chunks are sent as pickles, only between our own processes. A worker process does the
+same with a chunk as a Ray node.
 """
 
 from __future__ import annotations
@@ -30,32 +30,34 @@ if TYPE_CHECKING:
 
 Chunk = TypeVar("Chunk")
 Result = TypeVar("Result")
-#: Where work may go: nowhere but this process, to other machines one chunk at a time, or to worker
-#: processes as well.
+#: Where work may run: only in this process, also on other machines, or also in worker processes
+#: here.
 Spread = Literal["alone", "apart", "processes"]
-#: So many chunks for each core are handed out before the first of them is waited for.
+#: The number of chunks per core that are handed out before the first result is awaited.
 AHEAD = 2
-#: A chunk, and then each part of it that ends its process, is split in so many.
+#: A chunk, and each part of it that ends its process, is split into this many parts.
 TRIAL_PARTS = 64
-#: With more stretches of rows than this that end their process, it is not for the rows.
-MOST_STRETCHES = 32
-#: What is sent to all processes at once is the parent's to obey.
+#: If more stretches of rows than this end their process, the rows are not the cause.
+MAX_STRETCHES = 32
+#: Signals that reach all processes of a terminal; only the parent handles them.
 _PARENTS_SIGNALS = [
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 ]
-#: One thread at a time starts processes: meanwhile this one has no `__main__`.
+#: Only one thread at a time may start processes, since `__main__` is hidden meanwhile.
 _launch = threading.Lock()
 
 
 class Engine:
-    """Applies a function to chunks on this machine, on all cores that the process may use.
+    """Applies a function to chunks on this machine, on all cores available to this process.
 
-    What comes back is in the order of the chunks, whatever finished first. Unless the work stays
-    alone, the function and the chunks can be pickled.
+    Results come in the order of the chunks, whichever finishes first. Unless `spread` is "alone",
+    the function and the chunks can be pickled.
     """
 
     def connect(self) -> None:
-        """Reach what the engine works on, or raise EngineError E601; this machine is here."""
+        """Connect to the engine's machines, or raise EngineError E601; for this machine there is
+        nothing to do.
+        """
 
     def map(
         self,
@@ -66,8 +68,8 @@ class Engine:
     ) -> Iterator[Result]:
         """Yield the function's value for each chunk.
 
-        Hardly more chunks are under way than there are cores. A chunk that fails stops the work:
-        its error is raised when its turn comes.
+        Only a few more chunks than cores are in progress at a time. A chunk that fails stops the
+        work: its error is raised in its turn.
         """
         if spread != "processes":
             return (function(chunk) for chunk in chunks)
@@ -84,10 +86,11 @@ def count_cores() -> int:
 def map_processes(
     function: Callable[[Chunk], Result], chunks: Iterable[Chunk], count: int
 ) -> Iterator[Result]:
-    """Yield the function's value for each chunk in order, with `count` processes at work.
+    """Yield the function's value for each chunk in order, using `count` processes.
 
-    One chunk, and a function that cannot be sent or is not known there, is worked on here. Whatever
-    ends it, the processes are killed in the middle of their work.
+    A single chunk runs in this process, and so does a function that cannot be sent or loaded there.
+    When the iteration ends, for whatever reason, the processes are killed in the middle of their
+    work.
     """
     waiting = iter(chunks)
     first = list(islice(waiting, count))
@@ -114,19 +117,18 @@ def map_processes(
         while handed:
             yield finish()
     except WorkerEndedError as error:
-        hint = "was the machine out of memory? run again with fewer processes beside it"
+        hint = "was the machine out of memory? run again with fewer other processes"
         raise EngineError("E602", f"a worker process ended: {error}", hint=hint) from None
     finally:
         pool.close()
 
 
 def find_deadly_rows(function: bytes, chunk: Any) -> list[Any]:  # noqa: ANN401 - it can be split
-    """Return the rows of a chunk, each a chunk of its own, that end the process which works on
-    them.
+    """Return the rows of a chunk that end the process working on them, each as a chunk of its own.
 
-    The parts of the chunk are tried one after another in one process, which is started again when
-    it has ended; then the parts of those that ended it, down to single rows, which are tried twice.
-    EngineError E602 when so much of the chunk ends it that the rows cannot be the cause.
+    The parts of the chunk are tried one after another in one process, which is restarted whenever
+    it ends; then the parts of those that ended it, down to single rows, which are tried twice.
+    EngineError E602 if so many parts end it that the rows cannot be the cause.
     """
     worker = Worker(function)
 
@@ -153,9 +155,9 @@ def find_deadly_rows(function: bytes, chunk: Any) -> list[Any]:  # noqa: ANN401 
                     suspects.append(part)
                 elif ends_process(part):
                     deadly.append(part)
-                if len(suspects) + len(deadly) > MOST_STRETCHES:
+                if len(suspects) + len(deadly) > MAX_STRETCHES:
                     message = (
-                        f"more than {MOST_STRETCHES} stretches of a chunk's rows end their worker"
+                        f"more than {MAX_STRETCHES} stretches of a chunk's rows end their worker"
                     )
                     hint = "was a node out of memory? give nodes fewer CPUs"
                     raise EngineError("E602", message, hint=hint)
@@ -174,13 +176,14 @@ class Worker:
     def __init__(self, function: bytes) -> None:
         import multiprocessing
 
-        # Not forked: Polars waits forever for the threads that a fork does not copy.
+        # Not forked: Polars would wait forever for threads that a fork does not copy.
         context = multiprocessing.get_context("spawn")
         self._pipe, end_of_worker = context.Pipe()
         self._process = context.Process(
             target=answer_parent, args=(function, end_of_worker), daemon=True
         )
-        # The process does not run the caller's script again, nor hear signals before it is ready.
+        # The process must not run the caller's script again, nor receive signals before it is
+        # ready.
         with _launch:
             main, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
             before = signal.pthread_sigmask(signal.SIG_BLOCK, _PARENTS_SIGNALS)
@@ -200,7 +203,7 @@ class Worker:
             raise WorkerEndedError(self._explain_end()) from None
 
     def _explain_end(self) -> str:
-        self._process.join(1)  # its end may be known before its exit code is
+        self._process.join(1)  # the pipe may close before the exit code is known
         code = self._process.exitcode or 0
         return f"signal {-code}" if code < 0 else f"exit code {code}"
 
@@ -209,7 +212,7 @@ class Worker:
         self._process.kill()
 
     def close(self) -> None:
-        """Kill the process, and free what is left of it. Nobody waits for an answer any more."""
+        """Kill the process and free its resources. Nobody may be waiting for an answer any more."""
         self.kill()
         self._process.join()
         self._process.close()
@@ -251,16 +254,16 @@ def answer_parent(function: bytes, pipe: Connection) -> None:
     _become_worker()
     with suppress(AttributeError, ImportError, pickle.UnpicklingError):
         load_function(function)  # an error comes back with the first chunk
-    gc.freeze()  # no search for cycles goes through what was imported
+    gc.freeze()  # the garbage collector need not scan imported modules
     with suppress(EOFError, OSError):
         while True:
             pipe.send_bytes(apply_function(function, pipe.recv_bytes()))
 
 
 def _become_worker() -> None:
-    """Make this process a worker: in a session of its own, and ending with its parent."""
+    """Make this process a worker: in its own session, and ending with its parent."""
     os.setsid()
-    # There is a worker for each core; Polars, not loaded so far, needs no threads beside them.
+    # There is a worker for each core, so Polars, which is not loaded yet, needs only one thread.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     for number in _PARENTS_SIGNALS:
         signal.signal(number, lambda *_: None)  # not ignored: that would be inherited
@@ -275,11 +278,11 @@ def _become_worker() -> None:
             os._exit(0)
 
     threading.Thread(target=end_with_parent, daemon=True).start()
-    os.dup2(2, 1)  # what a library prints is no output of ours
+    os.dup2(2, 1)  # what a library prints must not mix with our output
 
 
 def pickle_function(function: Callable[[Any], object]) -> bytes | None:
-    """Return the function as it is sent to other processes; None when it cannot be."""
+    """Return the pickled function; None if it cannot be pickled."""
     try:
         return pickle.dumps(function)
     except (pickle.PicklingError, AttributeError, TypeError):
@@ -288,19 +291,19 @@ def pickle_function(function: Callable[[Any], object]) -> bytes | None:
 
 @lru_cache(maxsize=2)
 def load_function(payload: bytes) -> Callable[[Any], object]:
-    """Return the function that was sent; what it needs is imported the first time."""
+    """Return the unpickled function; its imports happen the first time."""
     function: Callable[[Any], object] = pickle.loads(payload)  # noqa: S301 - from our own process
     return function
 
 
 class UnknownFunctionError(Exception):
-    """The function that was sent cannot be loaded where it is to work."""
+    """The function cannot be loaded in the process that is to run it."""
 
 
 def open_answer(payload: bytes) -> Any:  # noqa: ANN401 - whatever the function returns
-    """Return the value that an answer holds, or raise its error.
+    """Return the value in an answer, or raise its error.
 
-    UnknownFunctionError when nothing ran.
+    UnknownFunctionError if the function could not be loaded.
     """
     kind, value = pickle.loads(payload)  # noqa: S301 - from our own process
     if kind == "value":
@@ -309,22 +312,24 @@ def open_answer(payload: bytes) -> Any:  # noqa: ANN401 - whatever the function 
 
 
 def apply_function(function: bytes, chunk: bytes) -> bytes:
-    """Return the function's value for a chunk, or its error, as a pickle that says which it is."""
-    gc.disable()  # the search for cycles would go through all rows, and find none
+    """Return the function's value for a chunk, or its error, as a tagged pickle."""
+    gc.disable()  # the garbage collector would scan all rows for cycles and find none
     try:
         loaded = load_function(function)
     except (AttributeError, ImportError, pickle.UnpicklingError) as error:
         return pickle.dumps(("unknown", str(error)))
     try:
         return pickle.dumps(("value", loaded(pickle.loads(chunk))))  # noqa: S301 - from our own process
-    except BaseException as error:  # noqa: BLE001 - it is raised again by whoever asked
+    except BaseException as error:  # noqa: BLE001 - it is raised again in the parent
         return describe_error(error)
     finally:
         gc.enable()
 
 
 def describe_error(error: BaseException) -> bytes:
-    """Return an error as the answer to a chunk; one that cannot be sent is put into words."""
+    """Return an error as the answer to a chunk; an error that cannot be pickled is replaced by its
+    text.
+    """
     error.add_note("".join(traceback.format_exception(error)))
     try:
         payload = pickle.dumps(("error", error))

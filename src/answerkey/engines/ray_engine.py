@@ -1,8 +1,9 @@
-"""Chunks on a Ray cluster: one that is there, or one of our own on this machine.
+"""The Ray engine: works on an existing Ray cluster, or on its own cluster on this machine.
 
-A chunk is one Ray task, which runs the function that this machine would run. Ray itself tries
-nothing twice. A task whose worker or node is gone is handed out again here, a few times, while all
-others go on; a chunk that ends its workers is searched for the rows that do, and done without them.
+A chunk is one Ray task, which runs the same function as on this machine. Ray itself retries
+nothing. A task whose worker or node has died is submitted again here, a few times, while all others
+continue; a chunk that keeps ending its workers is searched for the rows that do, and run without
+them.
 """
 
 from __future__ import annotations
@@ -46,46 +47,46 @@ Chunk = TypeVar("Chunk")
 Part = TypeVar("Part")
 LOG = logging.getLogger("answerkey")
 _JOIN_HINT = (
-    "look at `ray status`, and at the Ray version of its nodes; name another cluster "
+    "check `ray status`, and the Ray version of its nodes; name another cluster "
     "with `--ray-address`, "
     "or work here with `--engine local`"
 )
-#: What `import ray` and `ray.init` write themselves. If it is there already, they add no name. An
-#: empty hook is Python's own.
+#: The variables that `import ray` and `ray.init` set themselves. If they are set already, Ray adds
+#: no name. An empty hook is Python's default.
 _RAYS_OWN = {"RAY_CLIENT_MODE": "0", "RAY_USAGE_STATS_ENABLED": "0", "PYTHONBREAKPOINT": ""}
-#: Without this, Ray gives a node the address of the machine in the network, even if told 127.0.0.1.
+#: Without this, Ray gives a node the machine's network address, even when 127.0.0.1 is requested.
 _LOOPBACK_SETTING = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 _LOOPBACK = "127.0.0.1"
-#: Chunks that are read where they are worked on, and plain numbers, need little.
+#: The size of the object store: workers read chunks themselves and return numbers, which is little.
 _STORE_BYTES = 200 * 2**20
-#: A cluster that does not take a connection, or says nothing, for so many seconds is gone.
+#: A cluster that does not accept a connection or respond within this time is unreachable.
 _ANSWER_SECONDS = 7.0
-#: How a connection of HTTP/2 begins, with settings that say nothing.
+#: The preface of an HTTP/2 connection, with empty settings.
 _GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
-#: The same as long as this process lives: Ray remembers the first.
+#: Fixed for this process, since Ray keeps the first token.
 _TOKEN = secrets.token_hex(32)
-#: Ray keeps sockets below its folder, and their names must not be longer than a hundred characters.
-_LONGEST_FOLDER = 40
+#: Ray creates sockets below its folder, whose paths may have at most a hundred characters.
+_MAX_FOLDER_LENGTH = 40
 
 
 def log_message(message: dict[str, Any], *_: object) -> None:
-    """Log what Ray would print among the output of answerkey."""
+    """Log what Ray would otherwise print into the output of answerkey."""
     for text in message["lines"]:
         LOG.debug("%s", text)
 
 
 def prepare_environment(address: str | None) -> None:
-    """Set what Ray, and a cluster of our own, read from nowhere but the environment.
+    """Set the variables that Ray, and our own cluster, read only from the environment.
 
-    Polars reads the environment in its own threads, outside Python's lock: a name that is added
-    meanwhile ends the process. So this is done once, when the engine is chosen and before any rows
-    are read; connecting adds nothing, and closing puts nothing back. Afterwards, other uses of Ray
-    in this process see the same settings.
+    Polars reads the environment in its own threads, outside Python's lock: adding a name meanwhile
+    crashes the process. So this happens once, when the engine is chosen and before any rows are
+    read; connecting adds nothing, and closing restores nothing. Other uses of Ray in this process
+    then see the same settings.
     """
     settings = {name: value for name, value in _RAYS_OWN.items() if name not in os.environ}
     if address is None:
         settings |= _LOOPBACK_SETTING
-        # Else Ray would keep a token in the user's home.
+        # Otherwise Ray would store a token in the user's home folder.
         if "RAY_AUTH_MODE" not in os.environ:
             settings |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _TOKEN}
     os.environ.update(settings)
@@ -110,7 +111,7 @@ class Cluster:
                 how = "leave `ray_address` out, or call `ray.shutdown()` first"
                 raise EngineError("E601", message, hint=how)
             return
-        # Ray prints what became of workers and nodes to stdout, whatever `log_to_driver` says.
+        # Ray prints messages about workers and nodes to stdout, whatever `log_to_driver` says.
         self._printer["print_worker_logs"] = log_message
         handler = signal.getsignal(signal.SIGTERM)
         try:
@@ -130,12 +131,12 @@ class Cluster:
             )
             hint = _JOIN_HINT if address else None
             raise EngineError("E601", f"{what}: {error}", hint=hint) from error
-        finally:  # Ray puts one of its own in its place
+        finally:  # Ray installs its own handler
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGTERM, handler)
 
     def close(self) -> None:
-        """Leave the cluster; one of our own ends with that."""
+        """Disconnect from the cluster; our own cluster ends with that."""
         if self._is_ours:
             self._is_ours = False
             with suppress(self.ray.exceptions.RayError, OSError, RuntimeError):
@@ -146,20 +147,21 @@ class Cluster:
 
     def _start(self) -> None:
         """Start a cluster on this machine, bound to loopback, with a token that only our processes
-        have.
+        know.
         """
-        # Ray's own; else one that ends with the cluster, and that only this user can enter.
+        # Ray's own folder, or else one that only this user can enter and that is removed with the
+        # cluster.
         folder = None
         if "RAY_TMPDIR" not in os.environ:
             made = tempfile.TemporaryDirectory(prefix="ak-ray-", ignore_cleanup_errors=True)
             folder = str(Path(made.name) / "r")
-            if len(folder) > _LONGEST_FOLDER:
+            if len(folder) > _MAX_FOLDER_LENGTH:
                 made.cleanup()
                 folder = None
             else:
                 self._folder = made
         self._is_ours = True
-        # Settings are read when Ray is imported, which may have been before we came.
+        # Ray reads its settings when it is imported, which may have happened earlier.
         self._constants.ENABLE_RAY_CLUSTER = False
         config: Any = import_module("ray._raylet").Config
         config.initialize("")
@@ -176,27 +178,27 @@ class Cluster:
         addresses = {node["NodeManagerAddress"] for node in self.ray.nodes()}
         if addresses != {_LOOPBACK}:
             self.close()
-            message = f"Ray does not keep to loopback: its node is at {listing(addresses)}"
+            message = f"Ray does not stay on loopback: its node is at {listing(addresses)}"
             raise EngineError("E601", message, hint="start a cluster yourself and name it")
 
     def _join(self, address: str) -> None:
         """Join a cluster.
 
-        OSError where nobody listens or speaks HTTP/2: Ray itself would try for minutes.
+        OSError if nobody listens or speaks HTTP/2 there: Ray itself would try for minutes.
         """
         target = address
         if address == "auto":
             services: Any = import_module("ray._private.services")
             target = services.get_ray_address_from_environment(address, None)
-        if _is_loopback(target):  # as `_LOOPBACK_SETTING` says to processes that are started
+        if _is_loopback(target):  # the equivalent of `_LOOPBACK_SETTING` for this process
             self._constants.ENABLE_RAY_CLUSTER = False
         host, _, port = target.removeprefix("ray://").rpartition(":")
-        if port.isdecimal():  # else Ray says what is wrong with it
+        if port.isdecimal():  # otherwise Ray reports the mistake
             with socket.create_connection(
                 (host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS
             ) as probe:
                 probe.sendall(_GREETING)
-                with suppress(ConnectionResetError):  # somebody is there, and wants TLS
+                with suppress(ConnectionResetError):  # a server is there, and expects TLS
                     probe.recv(1)
         self._is_ours = True
         self.ray.init(
@@ -207,7 +209,7 @@ class Cluster:
 
 
 def shorten(error: BaseException) -> str:
-    """Return the first line of what Ray says, which can be pages."""
+    """Return the first line of Ray's message, which can be pages long."""
     return str(error).strip().partition("\n")[0]
 
 
@@ -220,15 +222,15 @@ def _is_loopback(address: str) -> bool:
 
 
 def answer_chunk(version: str, function: bytes, chunk: bytes, *, is_search: bool) -> bytes:
-    """Return the answer to a chunk, as a worker process of this machine gives it; for a search, the
-    rows that end the process which works on them.
+    """Return the answer to a chunk, like a worker process on this machine; for a search, the rows
+    that end the process working on them.
 
-    EngineError E601 if the work was sent by another version of answerkey.
+    EngineError E601 if another version of answerkey sent the work.
     """
-    # One task for each core: the column library, not loaded so far, needs no threads beside them.
+    # There is one task for each core, so Polars, which is not loaded yet, needs only one thread.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     if version != __version__:
-        message = f"a node has answerkey {__version__}, and the work was sent by {version}"
+        message = f"a node has answerkey {__version__}, but the work was sent by {version}"
         hint = "install one version on every node"
         return describe_error(EngineError("E601", message, hint=hint))
     if not is_search:
@@ -239,8 +241,8 @@ def answer_chunk(version: str, function: bytes, chunk: bytes, *, is_search: bool
         return describe_error(error)
 
 
-def open_far_answer(payload: bytes) -> Any:  # noqa: ANN401 - whatever the function returns
-    """Return the value that the answer of a node holds, or raise its error."""
+def open_node_answer(payload: bytes) -> Any:  # noqa: ANN401 - whatever the function returns
+    """Return the value in a node's answer, or raise its error."""
     try:
         return open_answer(payload)
     except UnknownFunctionError as error:
@@ -248,28 +250,27 @@ def open_far_answer(payload: bytes) -> Any:  # noqa: ANN401 - whatever the funct
         raise EngineError("E601", f"a node cannot load the work: {error}", hint=hint) from None
 
 
-#: A chunk that has ended so many workers is given up.
+#: A chunk that has ended this many workers is given up.
 TRIES = 3
-#: One that can be split is searched before that, for the rows that do it.
+#: A chunk that can be split is searched earlier, after this many, for the rows that cause it.
 SEARCH_AFTER = 2
-#: A chunk may lose so many nodes: whoever takes nodes away takes many.
+#: A chunk may lose this many nodes: nodes are often taken away by the dozen.
 NODE_TRIES = 12
-#: So many cores are counted on at least: an autoscaler starts nodes for tasks that wait for them.
-FEWEST_CORES = 8
+#: At least this many cores are assumed: an autoscaler starts nodes only for waiting tasks.
+MIN_CORES = 8
 #: How often the cores of the cluster are counted, in seconds: nodes come and go.
 COUNT_SECONDS = 1.0
-#: Answers that wait for an earlier chunk may have so many bytes before no more chunks are handed
-#: out.
-MOST_HELD_BYTES = 128 * 2**20
+#: No more chunks are submitted while answers waiting for an earlier chunk exceed this size.
+MAX_HELD_BYTES = 128 * 2**20
 
 
 class RayEngine(Engine):
-    """Works on a Ray cluster: the one at an address, or one of its own on this machine, on loopback
-    alone.
+    """Works on a Ray cluster: the one at an address, or its own on this machine, on loopback
+    only.
     """
 
     def __init__(self, address: str | None = None) -> None:
-        if find_spec("ray") is None:  # it is not imported
+        if find_spec("ray") is None:  # without importing it
             hint = "install it with `pip install ray==2.60.0`"
             raise EngineError("E601", "the engine `ray` needs Ray", hint=hint)
         prepare_environment(address)
@@ -278,7 +279,7 @@ class RayEngine(Engine):
         self._connecting = threading.Lock()
 
     def connect(self) -> None:
-        """Reach the cluster, or start one."""
+        """Connect to the cluster, or start one."""
         self._open_cluster()
 
     def map(
@@ -290,7 +291,8 @@ class RayEngine(Engine):
     ) -> Iterator[Part]:
         """Yield the function's value for each chunk, in the order of the chunks.
 
-        What is to stay alone, and a function that cannot be sent anywhere, is worked on here.
+        With `spread` "alone", or a function that cannot be pickled, the work is done in this
+        process.
         """
         payload = None if spread == "alone" else pickle_function(function)
         if payload is None:
@@ -307,9 +309,9 @@ class RayEngine(Engine):
 
 @dataclass
 class Attempt:
-    """A chunk that has been handed out, its index, and what came of it before.
+    """A submitted chunk, its index, and its earlier crashes.
 
-    One that has the methods `split` and `skip` is searched once for rows that end every worker.
+    A chunk with the methods `split` and `skip` is searched once for rows that end every worker.
     """
 
     index: int
@@ -321,33 +323,32 @@ class Attempt:
 
 
 class Crash(NamedTuple):
-    """A worker that ended in the middle of its chunk; `is_node` when its whole node did."""
+    """The end of a worker in the middle of its chunk; `is_node` if its whole node was lost."""
 
     reason: str
     is_node: bool
 
 
 class Dispatch:
-    """One function, given as a pickle, and the chunks that are handed out to it."""
+    """One pickled function, and the chunks submitted to it."""
 
     def __init__(self, ray: Any, function: bytes) -> None:  # noqa: ANN401 - the library
         self._ray = ray
-        # A try that Ray makes by itself would be one that nobody counts. Not `SPREAD`: that asks
-        # for a worker for each task, and while the loss of a node is not known to Ray, ever more
-        # tasks wait for that node.
+        # Nobody would count Ray's own retries. Not `SPREAD`: it requests a worker for each task,
+        # and until Ray knows of a lost node, more and more tasks wait for that node.
         self._work = ray.remote(num_cpus=1, max_retries=0)(answer_chunk)
         self._function = ray.put(function)
         self._waiting: Iterator[Any] = iter(())
         self._running: dict[Any, Attempt] = {}
-        #: Answers that wait for those of earlier chunks, or why there is none.
+        #: Answers, or errors, that wait for those of earlier chunks.
         self._held: dict[int, bytes | EngineError] = {}
         self._held_bytes = 0
 
     def map(self, chunks: Iterable[Any]) -> Iterator[Any]:
-        """Yield the function's value for each chunk in order, whichever is done first.
+        """Yield the function's value for each chunk in order, whichever finishes first.
 
-        More tasks are under way than the cluster has cores: none is idle, and nodes that come find
-        work. An error is raised when the turn of its chunk comes.
+        More tasks are submitted than the cluster has cores, so that no core is idle and new nodes
+        find work. An error is raised when it is its chunk's turn.
         """
         self._waiting = iter(chunks)
         handed = turn = places = 0
@@ -356,9 +357,9 @@ class Dispatch:
             while True:
                 if time.monotonic() >= count_at:
                     cores = int(self._ray.cluster_resources().get("CPU", 0))
-                    places = AHEAD * max(cores, FEWEST_CORES)
+                    places = AHEAD * max(cores, MIN_CORES)
                     count_at = time.monotonic() + COUNT_SECONDS
-                while len(self._running) < places and self._held_bytes < MOST_HELD_BYTES:
+                while len(self._running) < places and self._held_bytes < MAX_HELD_BYTES:
                     chunk = next(self._waiting, _NONE)
                     if chunk is _NONE:
                         break
@@ -370,7 +371,7 @@ class Dispatch:
                     if isinstance(answer, EngineError):
                         raise answer
                     self._held_bytes -= len(answer)
-                    yield open_far_answer(answer)
+                    yield open_node_answer(answer)
                 elif self._running:
                     self._collect()
                 else:
@@ -390,7 +391,7 @@ class Dispatch:
         self._running[task] = attempt
 
     def _collect(self) -> None:
-        """Take in all that is done; wait for it until it is time to count cores again."""
+        """Collect finished tasks, waiting until it is time to count cores again."""
         tasks = list(self._running)
         if not self._ray.wait(tasks, num_returns=1, timeout=COUNT_SECONDS)[0]:
             return
@@ -401,7 +402,7 @@ class Dispatch:
                 if isinstance(answer, Crash):
                     self._try_again(attempt, answer)
                 elif attempt.is_searching:
-                    self._skip_rows(attempt, open_far_answer(answer))
+                    self._skip_rows(attempt, open_node_answer(answer))
                 else:
                     self._held[attempt.index] = answer
                     self._held_bytes += len(answer)
@@ -430,7 +431,7 @@ class Dispatch:
         return answer
 
     def _try_again(self, attempt: Attempt, crash: Crash) -> None:
-        """Hand a chunk out again, or have it searched if it seems to be the cause."""
+        """Submit a chunk again, or have it searched if it seems to be the cause."""
         attempt.lost_nodes += crash.is_node
         attempt.crashes += not crash.is_node
         if attempt.lost_nodes >= NODE_TRIES:
@@ -438,7 +439,7 @@ class Dispatch:
                 "E602", f"a chunk lost {NODE_TRIES} nodes: {crash.reason}", hint=_LOST
             )
         if attempt.crashes >= TRIES:
-            message = f"a chunk ended {TRIES} workers, and no row of it did alone: {crash.reason}"
+            message = f"a chunk ended {TRIES} workers, but no row of it did alone: {crash.reason}"
             raise EngineError("E602", message, hint=_MEMORY)
         can_search = hasattr(attempt.chunk, "skip") and not attempt.is_searched
         if can_search and attempt.crashes >= SEARCH_AFTER:
@@ -447,9 +448,9 @@ class Dispatch:
         self._submit(attempt)
 
     def _skip_rows(self, attempt: Attempt, rows: list[Any]) -> None:
-        """Hand a chunk out again without the rows that were found.
+        """Submit a chunk again without the rows that were found.
 
-        Without any, as it is, a last time.
+        If none were found, submit it unchanged, one last time.
         """
         attempt.is_searching = False
         attempt.crashes = 0 if rows else TRIES - 1
@@ -459,7 +460,7 @@ class Dispatch:
         self._submit(attempt)
 
 
-#: There is no further chunk.
+#: Marks the end of the chunks.
 _NONE = object()
-_LOST = "look at `ray status`; nodes that come and go too often get nothing done"
+_LOST = "check `ray status`; nodes that come and go too often get nothing done"
 _MEMORY = "was a node out of memory? give nodes fewer CPUs; `-v` shows Ray's messages"

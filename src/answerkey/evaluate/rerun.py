@@ -136,8 +136,8 @@ def rescore(
     stored = old.manifest.get("policies") or ()
     policies: Sequence[Mapping[str, Any]] = ()
     if chosen.states_gates or stored:
-        take_policies = features.load_gates().take_policies
-        policies, more = take_policies(tasks, old.key, chosen, stored=stored)
+        resolve_policies = features.load_gates().resolve_policies
+        policies, more = resolve_policies(tasks, old.key, chosen, stored=stored)
         notices += more
     file = old.manifest.get("file")
     jobs = _open_rescored(old, tasks, file, chosen)

@@ -1,4 +1,4 @@
-"""A run in other forms: JSONL, CSV, Parquet, every_eval_ever.
+"""Exports of a run: JSONL, CSV, Parquet, every_eval_ever.
 
 The JSONL object is nested; CSV and Parquet have the columns of `run.to_frame()`.
 """
@@ -8,7 +8,7 @@ from answerkey.exporters.rows import (
     COMPACT,
     build_frame,
     describe_verdict,
-    find_encoded,
+    encoded_values,
     to_json,
 )
 
@@ -18,8 +18,8 @@ __all__ = [
     "Exported",
     "build_frame",
     "describe_verdict",
+    "encoded_values",
     "export",
     "export_prompts",
-    "find_encoded",
     "to_json",
 ]

@@ -1,4 +1,4 @@
-"""The rows and numbers of a run as every_eval_ever files them."""
+"""The rows and numbers of a run in the schema of every_eval_ever."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from answerkey.runs import find_answerer
 from answerkey.types import MetricValue
 
 SCHEMA_VERSION = "0.3.0"
-#: Columns of a dataset that hold the question, and its category, the likeliest first.
+#: Dataset columns that may contain the question, and its category, the likeliest first.
 QUESTIONS = ("question", "question_stem", "query", "problem", "prompt", "input", "text")
 CATEGORIES = ("category", "subject", "topic", "domain", "subset", "task")
-#: Our names of the tokens of a reply, by those of the schema.
+#: Our names of token counts, by their names in the schema.
 TOKENS = {
     "input_tokens": "prompt_tokens",
     "output_tokens": "completion_tokens",
@@ -37,12 +37,12 @@ TOKENS = {
     "input_tokens_cache_read": "cached_tokens",
     "input_tokens_cache_write": "cache_write_tokens",
 }
-#: What no name of a file may have everywhere.
+#: Characters that some system forbids in file names.
 _UNSAFE = re.compile(r'[<>:"/\\|?*\x00-\x1f]')
 
 
 class EveryEvalEverExporter(Exporter):
-    """Rows of the shared schema; in a folder, with the file of numbers that points at them."""
+    """Rows of the shared schema; in a folder, also the file of numbers that refers to them."""
 
     form = "every_eval_ever"
 
@@ -61,7 +61,7 @@ class EveryEvalEverExporter(Exporter):
         return str(answerer.get("name") or "unknown")
 
     def write(self, write: Write) -> int:
-        """Write a row for each sample and trial that has a score; the schema knows no others."""
+        """Write a row for each sample and trial that has a score; the schema has no other rows."""
         return write_objects(self._iterate_rows(), write)
 
     def _iterate_rows(self) -> Iterator[Json]:
@@ -113,7 +113,7 @@ class EveryEvalEverExporter(Exporter):
                 }
 
     def save(self, path: Path) -> int:
-        """Write the rows; in a folder, beside them the numbers."""
+        """Write the rows; in a folder, also the numbers."""
         if not path.is_dir():
             return super().save(path)
         entry = self.opened.task_run.manifest
@@ -196,7 +196,7 @@ def _find_score(verdict: Json) -> float | None:
 
 
 def _find_text(sample: Json, columns: Sequence[str]) -> str | None:
-    """Return the text of the first of these columns that the sample has, whatever the case."""
+    """Return the text of the first of these columns that the sample has, ignoring case."""
     cells = {}
     for name, cell in sample.items():
         cells[name.lower()] = cell
@@ -261,7 +261,7 @@ def _describe_row(
 
 
 def _count_tokens(row: Json) -> dict[str, int] | None:
-    """Return the tokens of a reply; None if they are not known."""
+    """Return the token counts of a reply; None if they are unknown."""
     counts = {}
     for name, column in TOKENS.items():
         if row[column] is not None:

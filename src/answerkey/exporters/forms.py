@@ -1,4 +1,4 @@
-"""`export` and `export_prompts`: which form is written, and where."""
+"""`export` and `export_prompts`: choose the form and write it to a file or stream."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CSV, PARQUET = "csv", "parquet"
 
 
 class JsonLinesExporter(Exporter):
-    """An object for each row, which holds the sample, the reply and the scores."""
+    """An object for each row, with the sample, the reply and the scores."""
 
     form = "jsonl"
 
@@ -48,7 +48,7 @@ class CsvExporter(Exporter):
     form = CSV
 
     def write(self, write: Write) -> int:
-        """Write a heading and the rows."""
+        """Write a header line and the rows."""
         frames = iterate_frames(self.opened)
         return write_csv(frames, write, is_raw=self.is_raw)
 
@@ -61,7 +61,7 @@ class ParquetExporter(Exporter):
     def write(self, write: Write) -> int:
         """Raise E119: a stream of text cannot hold Parquet."""
         del write
-        message = "the rows need a file: Parquet is not text"
+        message = "Parquet is not text and needs a file"
         raise SpecError("E119", message, hint="add `-o rows.parquet`")
 
     def save(self, path: Path) -> int:
@@ -82,7 +82,7 @@ FORMS = {exporter.form: exporter for exporter in _EXPORTERS}
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """How many rows were written, and how many have nothing that the form can hold."""
+    """How many rows were written, and how many were left out because the form cannot hold them."""
 
     rows: int
     left_out: int = 0
@@ -97,14 +97,14 @@ def export(
     is_raw: bool = False,
     stream: TextIO | None = None,
 ) -> Exported:
-    """Write the rows of one task, one for each sample and trial, to a file or else to the stream.
+    """Write the rows of one task, one for each sample and trial, to a file or to the stream.
 
-    `to` is one of `FORMS`. Parquet needs the file. With `is_raw`, CSV holds every text as it is.
-    every_eval_ever writes rows, or, into a folder, its pair of files.
+    `to` is one of `FORMS`. Parquet needs a file. With `is_raw`, texts in CSV are not guarded
+    against spreadsheet formulas. every_eval_ever writes rows, or, in a folder, its pair of files.
     """
     if to not in FORMS:
         hint = suggest(to, FORMS) or f"available forms: {listing(FORMS)}"
-        raise SpecError("E119", f"`--to {to}`: there is no such form", hint=hint)
+        raise SpecError("E119", f"`--to {to}`: unknown form", hint=hint)
     run = load_run(run)
     opened = reopen(run, task)
     exporter = FORMS[to](run, opened, is_raw)
@@ -133,14 +133,14 @@ def export_prompts(
     progress: Progress = ignore_progress,
     **options: Unpack[RunOptions],
 ) -> int:
-    """Write the prompts of a task, one row for each sample and trial; return how many.
+    """Write the prompts of a task, one row for each sample and trial, and return their number.
 
     No model is called. The ending of the file decides between JSONL, CSV and Parquet.
     """
     form = Path(out).suffix[1:]
     if form not in {"jsonl", CSV, PARQUET}:
         hint = "name a file that ends in .parquet, .jsonl or .csv"
-        raise SpecError("E119", f"`-o {out}`: the ending names no form", hint=hint)
+        raise SpecError("E119", f"`-o {out}`: the file extension is not a known form", hint=hint)
     count, frames = build_prompts(path, task, progress, **options)
     if form == PARQUET:
         write_whole(out, partial(write_frames, frames=frames))

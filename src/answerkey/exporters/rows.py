@@ -25,25 +25,25 @@ from answerkey.types import EMPTY_STRUCT_FIELD, THEIR_SCHEMA, USAGE_NAMES
 
 Json = dict[str, Any]
 Write = Callable[[bytes], object]
-#: Separators of JSON without blanks.
+#: JSON separators without spaces.
 COMPACT = (",", ":")
-#: Rows of CSV that are written together.
+#: The number of CSV rows written at a time.
 CHUNK_ROWS = 8_192
 
 
 # ── JSON
 
 
-def find_encoded(task: TaskRun) -> Mapping[str, Collection[str]]:
-    """Return by scorer the values and metadata that are stored as JSON text."""
+def encoded_values(task: TaskRun) -> Mapping[str, Collection[str]]:
+    """Return the names of the values and metadata that are stored as JSON text, by scorer."""
     encoded: Mapping[str, Collection[str]] = task.manifest.get("encoded") or {}
     return encoded
 
 
 def describe_verdict(verdict: Mapping[str, Any], encoded: Collection[str] = ()) -> Json:
-    """Return one score as JSONL has it.
+    """Return one score as it appears in JSONL.
 
-    `excluded_by` is there only if an action keeps it out of the metrics.
+    `excluded_by` is present only if an action excludes it from the metrics.
     """
     described = {"status": verdict["status"], "reason": verdict["reason"]}
     for group in ("values", "metadata"):
@@ -59,7 +59,7 @@ def describe_verdict(verdict: Mapping[str, Any], encoded: Collection[str] = ()) 
 
 
 def to_json(content: object, separators: tuple[str, str] | None = None) -> str:
-    """Return JSON text; numbers that JSON lacks become null, dates and the like their text."""
+    """Return JSON text; NaN and infinities become null, dates and the like become text."""
     encoder = _make_encoder(separators, allow_nan=False)
     try:
         return encoder.encode(content)
@@ -75,7 +75,7 @@ def _make_encoder(
     *,
     allow_nan: bool,
 ) -> json.JSONEncoder:
-    """Return an encoder, which takes longer to make than a row takes to encode."""
+    """Return a cached encoder: making one takes longer than encoding a row."""
     return json.JSONEncoder(
         ensure_ascii=False,
         check_circular=False,
@@ -86,7 +86,7 @@ def _make_encoder(
 
 
 def _encode_value(value: object) -> object:
-    """Return a dataclass as an object, and dates and the like as their text."""
+    """Return a dataclass as an object, and dates and the like as text."""
     if not is_dataclass(value):
         return str(value)
     described = {}
@@ -96,7 +96,7 @@ def _encode_value(value: object) -> object:
 
 
 def write_objects(rows: Iterable[Mapping[str, object]], write: Write) -> int:
-    """Write a line of JSON for each row and return how many."""
+    """Write a line of JSON for each row and return the number of rows."""
     count = 0
     for row in rows:
         write(f"{to_json(row)}\n".encode())
@@ -112,7 +112,7 @@ def iterate_objects(opened: Reopened) -> Iterator[Json]:
 
 def describe_rows(task_run: TaskRun, part: RunExcerpt) -> Iterator[Json]:
     """Yield the object of each row."""
-    encoded = find_encoded(task_run)
+    encoded = encoded_values(task_run)
     names = pl.DataFrame(
         {
             "sample_id": part.scores["sample_id"],
@@ -152,7 +152,7 @@ def build_frame(task_run: TaskRun) -> pl.DataFrame:
 
 
 def iterate_frames(opened: Reopened) -> Iterator[pl.DataFrame]:
-    """Yield the rows of a task as flat tables, whose columns have the same types in all."""
+    """Yield the rows of a task as flat tables with the same column types."""
     types = infer_types(opened.dataset.rows)
     for part in opened.iterate():
         yield flatten(opened.task_run, part, types)
@@ -163,9 +163,9 @@ def flatten(
     part: RunExcerpt,
     types: Mapping[str, pl.DataType | None],
 ) -> pl.DataFrame:
-    """Return rows as a flat table: the sample, the reply, and what each scorer found.
+    """Return rows as a flat table: the sample, the reply, and the score of each scorer.
 
-    `types` are those of the columns of the dataset.
+    `types` are the types of the dataset's columns.
     """
     results = describe_replies(task_run, part).to_dict()
     for key in part.scores.columns[2:]:
@@ -202,7 +202,7 @@ def _add_verdicts(
 
 
 def describe_orders(part: RunExcerpt) -> dict[str, pl.Series]:
-    """Return the sample of each row and the order of its options; nothing without orders."""
+    """Return the sample of each row and the order of its options; empty without orders."""
     orders = part.samples.orders
     if orders is None:
         return {}
@@ -210,9 +210,9 @@ def describe_orders(part: RunExcerpt) -> dict[str, pl.Series]:
 
 
 def describe_replies(task_run: TaskRun, part: RunExcerpt) -> pl.DataFrame:
-    """Return run, task and model, the reply, what it took, and how another tool judged it.
+    """Return run, task and model, the reply, its cost, and the verdict of another tool.
 
-    The columns have the names of `to_frame` and of the keys of JSONL. What is not known is null.
+    The columns are named as in `to_frame` and in JSONL. Unknown values are null.
     """
     place = task_run.stored_scores.store.place
     run_name = pl.lit(place and place.name, pl.String)
@@ -250,7 +250,7 @@ def charge_rows(
     replies: pl.DataFrame,
     price: Price | None,
 ) -> list[float | None]:
-    """Return what each reply cost in USD: nothing from the cache, null where that is unknown."""
+    """Return the cost of each reply in USD: 0 from the cache, null if unknown."""
     if price is None:
         return [None] * replies.height
     usage = replies["usage"].struct.unnest()
@@ -273,7 +273,9 @@ def charge_rows(
 
 @dataclass(frozen=True)
 class Exporter(ABC):
-    """Writes one task of a run in one form; `is_raw` keeps texts that look like formulas."""
+    """Writes one task of a run in one form; `is_raw` leaves texts that look like formulas
+    unguarded.
+    """
 
     run: Run
     opened: Reopened
@@ -283,15 +285,15 @@ class Exporter(ABC):
 
     @abstractmethod
     def write(self, write: Write) -> int:
-        """Write the rows that the form can hold, and return how many."""
+        """Write the rows that the form can hold, and return their number."""
 
     def save(self, path: Path) -> int:
-        """Write them to a file, or, if the form has several, to files in a folder."""
+        """Write them to a file, or to files in a folder if the form has several."""
         return write_file(path, self.write)
 
 
 def write_file(file: str | Path, write: Callable[[Write], int]) -> int:
-    """Write a file, the whole of it or nothing, and return how many rows."""
+    """Write a file completely or not at all, and return the number of rows."""
     rows = 0
 
     def write_bytes(path: Path) -> None:
@@ -304,7 +306,7 @@ def write_file(file: str | Path, write: Callable[[Write], int]) -> int:
 
 
 def write_whole(file: str | Path, write: Callable[[Path], object]) -> None:
-    """Write a file, the whole of it or nothing; E502 when it cannot be written."""
+    """Write a file completely or not at all; E502 if it cannot be written."""
     try:
         write_output(Path(file), write)
     except OSError as error:
@@ -321,15 +323,15 @@ def write_csv(
     *,
     is_raw: bool = False,
 ) -> int:
-    """Write CSV with a heading and return how many rows.
+    """Write CSV with a header line and return the number of rows.
 
-    An empty text is quoted, a null is an empty cell. No text is one that a spreadsheet would
-    compute, unless it `is_raw`.
+    An empty text is quoted, a null is an empty cell. Unless `is_raw`, no text is a formula that a
+    spreadsheet would compute.
     """
     rows = 0
     for number, frame in enumerate(frames):
         tables = list(frame.iter_slices(CHUNK_ROWS))
-        if not number:  # names of columns come from data, too
+        if not number:  # column names come from the data, too
             heading = pl.DataFrame([frame.columns], orient="row")
             tables.insert(0, heading)
             rows -= 1
@@ -345,7 +347,7 @@ def write_csv(
 
 
 def _write_cells(series: pl.Series) -> pl.Series:
-    """Return a column that CSV can hold: lists and mappings are JSON text."""
+    """Return a column that CSV can hold: lists and mappings become JSON text."""
     if series.dtype.is_float():
         return series.fill_nan(None)
     if not series.dtype.is_nested():
@@ -356,26 +358,26 @@ def _write_cells(series: pl.Series) -> pl.Series:
     return pl.Series(series.name, texts, dtype=pl.String)
 
 
-# Spreadsheets compute a cell that begins with `=`, `+`, `-` or `@`, and what they compute can send
-# the other cells away. An apostrophe in front makes it text. Programs that take semicolons, tabs or
-# line breaks for the end of a cell, whatever the quotation marks say, find one there, too.
+# Spreadsheets compute a cell that begins with `=`, `+`, `-` or `@`, and a formula can send other
+# cells to a server. An apostrophe in front makes it text. Some programs end a cell at semicolons,
+# tabs or line breaks even inside quotes, so what follows these is guarded, too.
 
-#: What a formula begins with, also in full width; and the part of it that numbers and list marks
-#: begin with.
-_OPENING = "[=@+\\-＝＠＋－]"  # noqa: RUF001 - meant: spreadsheets take them for the same
+#: Characters that begin a formula, also in full width; and those of them that also begin numbers
+#: and list items.
+_OPENING = "[=@+\\-＝＠＋－]"  # noqa: RUF001 - intended: spreadsheets treat them alike
 _SIGNS = "[+\\-＋－]"  # noqa: RUF001 - same
-#: What does not keep a cell from being a formula: blanks, and characters that nobody sees.
+#: What may come before a formula: spaces, and invisible characters.
 _UNSEEN = "\\s\\x00-\\x1f\\x7f-\\x9f\\x{200b}-\\x{200f}\\x{2060}\\x{feff}"
 _FIRST = f"^([{_UNSEEN}]*)({_OPENING})"
-#: Within a cell a sign with a blank after it stays as it is: it is the mark of a list.
+#: Within a cell a sign with a space after it is not guarded: it marks a list item.
 _LATER = f"([;\\t\\r\\n][{_UNSEEN}\"']*)([=@＝＠]|{_SIGNS}+[^\\s+\\-＋－])"  # noqa: RUF001 - same
-#: Numbers and lone signs are no formulas.
+#: Numbers and lone signs are not formulas.
 _HARMLESS = r"^\s*(?:[+\-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+\-]?\d+)?|[+\-])\s*$"
 _GUARDED = "${1}'${2}"
 
 
 def guard_column(texts: pl.Series) -> pl.Series:
-    """Return a column in which no text is a formula; one that holds no text stays as it is."""
+    """Return a column in which no text is a formula; other columns are returned unchanged."""
     if texts.dtype != pl.String:
         return texts
     column = pl.col(texts.name)

@@ -1,3 +1,1 @@
-"""Gates: rules that a run's numbers must meet, read from policies, decided when the run is
-complete.
-"""
+"""Gates: rules from policies that a run's numbers must meet, decided when the run is complete."""

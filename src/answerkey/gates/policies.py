@@ -1,7 +1,8 @@
 """Policies: read from files, checked against the tasks of a run, decided when it is complete.
 
-A policy is kept in the form of its file, as `run.json` stores it, with defaults filled in: it has
-`key`, `display_name` and `rules`; a rule has `key`, `display_name`, `definition` and `scope`.
+A policy keeps the form of its file, with defaults filled in, and is stored like that in `run.json`:
+it has `key`, `display_name` and `rules`; a rule has `key`, `display_name`, `definition` and
+`scope`.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ SomeKeys = Annotated[list[Key], Field(min_length=1)]
 
 
 class ScopeFields(Fields):
-    """The tasks that a rule is about."""
+    """The tasks that a rule applies to."""
 
     evaluation_keys: SomeKeys | None = None
     task_specification_keys: SomeKeys | None = None
@@ -146,7 +147,7 @@ def _check_rule(
         if key in tasks:
             in_scope.append(tasks[key])
         elif evaluations is None or len(evaluations) == 1:
-            # Of several evaluations another one may have it.
+            # If the rule is for several evaluations, another one may define it.
             message = f"{label} names the task specification `{key}`, which is not defined"
             hint = advise(key, tasks, "task specifications")
             problems.add("E113", message, place, hint)
@@ -165,7 +166,7 @@ def build_policies(
 ) -> tuple[Policies, Places]:
     """Return the policies of a list, or of a single mapping; report and leave out invalid ones.
 
-    `base` is the folder for paths that are stated in no file.
+    `base` is the folder for relative paths that do not come from a file.
     """
     if node is None or node.is_null:
         return (), {}
@@ -266,10 +267,9 @@ def _add_options(
     places: Places,
     overrides: Options,
 ) -> tuple[Policies, Places]:
-    """Return the policies with the rules of `--fail-under` and `--not-worse-than`, which replace
-    those of a stored run.
+    """Add the rules of `--fail-under` and `--not-worse-than`, replacing those of a stored run.
 
-    So is `--baseline`, where no rule compares with one.
+    `--baseline` becomes a rule too, unless one already compares with a baseline.
     """
     definitions: dict[str, Rule] = {}
     if overrides.fail_under is not None:
@@ -318,7 +318,7 @@ def _read_threshold(text: str) -> float:
     try:
         return read_fraction(text)
     except ValueError:
-        message = f"`--fail-under {text}` is no number"
+        message = f"`--fail-under {text}` is not a number"
         hint = "write `--fail-under 0.8` or `--fail-under 80%`"
         raise SpecError("E119", message, hint=hint) from None
 
@@ -334,9 +334,9 @@ def _list_rules(policies: Sequence[Plain]) -> Iterator[tuple[str, Plain]]:
 
 
 def _read_scope(rule: Plain) -> tuple[Keys, Keys]:
-    """Return the keys of the evaluations and of the task specifications that a rule is about.
+    """Return the keys of the evaluations and of the task specifications that a rule applies to.
 
-    None stands for all.
+    None means all.
     """
     scope = rule["scope"]
     if scope == EVERYTHING:
@@ -349,7 +349,7 @@ def find_baseline_errors(
     places: Places,
     evaluation: str,
 ) -> list[AnswerkeyError]:
-    """Return an error for every baseline of an evaluation's rules that cannot be compared with."""
+    """Return an error for every baseline in an evaluation's rules that cannot be used."""
     errors: list[AnswerkeyError] = []
     for policy, rule in _list_rules(policies):
         baseline = rule["definition"].get("baseline")
@@ -376,7 +376,7 @@ def find_baseline_errors(
     return errors
 
 
-def take_policies(
+def resolve_policies(
     tasks: Mapping[str, Task],
     evaluation: str,
     overrides: Options,
@@ -385,7 +385,7 @@ def take_policies(
 ) -> tuple[Policies, list[Notice]]:
     """Return the caller's policies, or else the stored ones, for tasks that are already loaded.
 
-    All their errors are raised together. A stored baseline that is gone is no error: its rule stays
+    All errors are raised together. A missing stored baseline is not an error: its rule stays
     undecided.
     """
     problems = ProblemList()
@@ -464,7 +464,7 @@ def gate(
     tasks = {}
     for key, task_run in run.tasks.items():
         tasks[key] = task_from_source(task_run.source["task"])
-    chosen, _ = take_policies(
+    chosen, _ = resolve_policies(
         tasks,
         run.key,
         overrides,

@@ -1,5 +1,5 @@
-"""The kinds of rules: their fields, what they check in a finished run, and how gates are put into
-words.
+"""The kinds of rules: their fields, what they check in a finished run, and how gates are explained
+in words.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from answerkey.text import (
     Line,
     Role,
     Span,
-    format_chance,
+    describe_reused_calls,
     format_figure,
     format_number,
+    format_p_value,
     line,
     make_visible,
-    say_reused,
     shorten_path,
     wrap,
 )
@@ -62,7 +62,7 @@ OPERATORS: Mapping[Operator, tuple[Comparison, str]] = {
     "<": (operator.lt, "less than"),
     "<=": (operator.le, "at most"),
 }
-#: The level at which a loss is significant.
+#: The significance level of a loss.
 ALPHA = 0.05
 #: How a rule without a metric names its value.
 MAIN = "the main value"
@@ -81,7 +81,7 @@ class Rule(ABC):
 
     @abstractmethod
     def find_errors(self, label: str, tasks: Tasks) -> Errors:
-        """Yield what the rule asks for and the tasks do not have."""
+        """Yield an error for everything the rule needs and the tasks lack."""
 
     @abstractmethod
     def check(self, run: Run, keys: Sequence[str]) -> Checks:
@@ -93,11 +93,11 @@ class Rule(ABC):
 
     def advise(self, path: str) -> str:
         """Return what to do when the run at this path does not pass."""
-        return f"`answerkey show {path}` says what stands behind the value"
+        return f"`answerkey show {path}` shows what the value is based on"
 
 
 class TaskRule(Rule):
-    """A rule that looks at one task at a time."""
+    """A rule that checks one task at a time."""
 
     @abstractmethod
     def check_task(self, task_run: TaskRun) -> Iterator[GateCheck]:
@@ -146,8 +146,8 @@ class Threshold(TaskRule):
         return f"{name} {self.operator} {self.threshold:g}"
 
     def find_errors(self, label: str, tasks: Tasks) -> Errors:
-        """Yield what the rule asks for and the tasks do not have."""
-        yield from _refuse_unknown(label, self.metric, tasks)
+        """Yield an error for everything the rule needs and the tasks lack."""
+        yield from _find_unknown_metric(label, self.metric, tasks)
         metrics = _find_metrics(tasks, self.metric)
         is_share = all(metric.names.is_share for metric in metrics)
         if not (metrics and is_share) or 0 <= self.threshold <= 1:
@@ -155,7 +155,7 @@ class Threshold(TaskRule):
         first_names = metrics[0].names.names
         name = self.metric or next(iter(first_names), MAIN)
         message = f"{label}: `threshold` is {self.threshold!r}, "
-        message += f"and `{name}` lies between 0 and 1"
+        message += f"but `{name}` is between 0 and 1"
         percent = self.threshold if self.threshold > 1 else 85
         hint = f"write {percent / 100:g} for {percent:g} %"
         yield SpecError("E108", message, hint=hint)
@@ -203,7 +203,7 @@ class Threshold(TaskRule):
 
 @dataclass(frozen=True)
 class Exists(TaskRule):
-    """There is a value of a metric."""
+    """A metric has a value."""
 
     metric: str
 
@@ -215,8 +215,8 @@ class Exists(TaskRule):
         return f"{self.metric} has a value"
 
     def find_errors(self, label: str, tasks: Tasks) -> Errors:
-        """Yield what the rule asks for and the tasks do not have."""
-        return _refuse_unknown(label, self.metric, tasks)
+        """Yield an error for everything the rule needs and the tasks lack."""
+        return _find_unknown_metric(label, self.metric, tasks)
 
     def check_task(self, task_run: TaskRun) -> Iterator[GateCheck]:
         """Yield a check for each value of the metric."""
@@ -236,7 +236,7 @@ class NotWorse(Rule):
     """The run is not significantly worse than a baseline on the same samples.
 
     With `margin`, the whole interval of the difference must show that it is not worse by more than
-    that. `baseline` is the folder of a run; None when nobody names one.
+    that. `baseline` is the folder of a run; None if none is given.
     """
 
     baseline: str | None = None
@@ -262,13 +262,13 @@ class NotWorse(Rule):
         return f"{self.metric or MAIN} not {degree} worse than {baseline}"
 
     def find_errors(self, label: str, tasks: Tasks) -> Errors:
-        """Yield what the rule asks for and the tasks do not have."""
-        unknown = list(_refuse_unknown(label, self.metric, tasks))
+        """Yield an error for everything the rule needs and the tasks lack."""
+        unknown = list(_find_unknown_metric(label, self.metric, tasks))
         yield from unknown
         if self.metric is None or unknown:
             return
         if not any(find_compared(task, self.metric) for task in tasks):
-            message = f"{label}: `{self.metric}` is no mean: "
+            message = f"{label}: `{self.metric}` is not a mean: "
             message += "samples cannot be compared pair by pair"
             hint = "name a `mean` of one of the scorer's values, "
             hint += "or leave `metric` out for the main one"
@@ -280,7 +280,7 @@ class NotWorse(Rule):
         Tasks without the metric are left out; tasks that cannot be compared stay undecided.
         """
         if self.baseline is None:
-            return _leave_undecided(keys, "no baseline is named")
+            return _leave_undecided(keys, "no baseline is given")
         try:
             baseline = load_run(self.baseline)
         except RunError as error:
@@ -307,8 +307,8 @@ class NotWorse(Rule):
             else:
                 differences[key] = difference
             checks[key] = check
-        chances = [difference.evidence.p for difference in differences.values()]
-        adjusted = adjust_by_holm(chances)
+        p_values = [difference.evidence.p for difference in differences.values()]
+        adjusted = adjust_by_holm(p_values)
         for key, p in zip(differences, adjusted, strict=True):
             difference = differences[key]
             checks[key] = self._decide(checks[key], difference, p)
@@ -408,17 +408,19 @@ class NotWorse(Rule):
             parts.append(f"95 % interval [{low}, {high}]")
         p: Any = check.details.get("p_adjusted")
         if p is not None:
-            parts.append(f"p {format_chance(p)}")
+            parts.append(f"p {format_p_value(p)}")
         verdict = self._explain_verdict(check, unit)
         if check.note:
             verdict += f"; {check.note}"
         return f"{', '.join(parts)} (n {check.n}): {verdict}"
 
     def advise(self, path: str) -> str:
-        """Return which command shows the samples that make the difference, or decides the gate."""
+        """Return the command that lists the samples behind the difference, or that decides the
+        gate.
+        """
         if self.baseline is None:
             show = f"`answerkey show {path} --baseline BASELINE`"
-            return f"{show} decides it; this run may be the first baseline"
+            return f"{show} decides it; this run can be the first baseline"
         baseline = shlex.quote(shorten_path(self.baseline))
         compare = f"`answerkey compare {path} --baseline {baseline}`"
         return f"{compare} lists the samples that flipped"
@@ -434,7 +436,7 @@ class NotWorse(Rule):
             return verdict
         low, _ = check.interval
         if low < 0:
-            # No evidence of a loss is no evidence that there is none.
+            # Absence of evidence is not evidence of absence.
             loss = _write_points(check, -low)
             verdict += f", but a loss of up to {loss}{unit} is not ruled out"
         return verdict
@@ -475,7 +477,7 @@ def read_definition(stored: Mapping[str, Any]) -> Rule:
 
 
 def _find_metrics(tasks: Tasks, name: str | None) -> list[ForeseenMetric]:
-    """Return the metrics of a name, or without one the main metric of each task."""
+    """Return the metrics with this name, or the main metric of each task if no name is given."""
     metrics: list[ForeseenMetric] = []
     for task in tasks:
         main = task.main_step.metrics[:1]
@@ -485,7 +487,7 @@ def _find_metrics(tasks: Tasks, name: str | None) -> list[ForeseenMetric]:
     return metrics
 
 
-def _refuse_unknown(
+def _find_unknown_metric(
     label: str,
     name: str | None,
     tasks: Tasks,
@@ -505,7 +507,7 @@ def _refuse_unknown(
 
 
 def _find_mean(task: Task, scorer: str, value: str) -> str:
-    """Return the name of the metric that is the mean of a value; without one, that of the value."""
+    """Return the name of the metric that is the mean of a value, or else the value's own name."""
     for metric in find_metrics(task):
         for name in metric.names.names:
             if find_compared(task, name) == (scorer, value):
@@ -537,9 +539,9 @@ def _describe_value(task_run: TaskRun, value: MetricValue) -> GateCheck:
 
 
 def _find_values(task_run: TaskRun, name: str | None) -> list[MetricValue]:
-    """Return the values of a metric, or without a name the main value.
+    """Return the values of a metric, or the main value if no name is given.
 
-    A name that several metrics share is kept behind the key of each.
+    A name that several metrics share is stored with the key of each metric before it.
     """
     if name is None:
         main = task_run.main_metric
@@ -582,7 +584,7 @@ def _find_unseen_labels(task_run: TaskRun, name: str) -> Iterator[MetricValue]:
         yield unseen
 
 
-# Gates in words: in the summary of a run and in its JSON, for JUnit and for Markdown
+# Gates as text and JSON: in the summary of a run, and for JUnit and Markdown
 
 WORDS = {status: status.value.replace("_", " ") for status in GateStatus}
 ROLES: Mapping[GateStatus, Role] = {
@@ -591,8 +593,8 @@ ROLES: Mapping[GateStatus, Role] = {
     NOT_DECIDED: "warn",
     SKIPPED: "dim",
 }
-#: How many values of a gate are explained.
-SHOWN = 5
+#: The maximum number of values explained per gate.
+MAX_EXPLAINED = 5
 
 
 def judge_run(run: Run) -> GateStatus | None:
@@ -607,7 +609,7 @@ def explain_gate(gate: Gate, *, with_tasks: bool) -> list[str]:
     rule = read_definition(gate.definition)
     checks = [check for check in gate.checks if check.status is gate.status]
     lines = []
-    for check in checks[:SHOWN]:
+    for check in checks[:MAX_EXPLAINED]:
         parts = []
         if with_tasks:
             parts.append(check.task)
@@ -617,8 +619,8 @@ def explain_gate(gate: Gate, *, with_tasks: bool) -> list[str]:
         if parts:
             sentence = f"{', '.join(parts)}: {sentence}"
         lines.append(sentence)
-    if len(checks) > SHOWN:
-        lines.append(f"and {len(checks) - SHOWN} more")
+    if len(checks) > MAX_EXPLAINED:
+        lines.append(f"and {len(checks) - MAX_EXPLAINED} more")
     return lines
 
 
@@ -631,7 +633,7 @@ def advise_gate(gate: Gate, run: Run) -> str | None:
         path = shlex.quote(str(run.path))
     if gate.note == NOT_COMPLETE:
         resume = f"`answerkey resume {path}`"
-        return f"a share of the rest says nothing about the whole; finish the run: {resume}"
+        return f"the numbers of an incomplete run say nothing about the whole; finish it: {resume}"
     return read_definition(gate.definition).advise(path)
 
 
@@ -639,7 +641,7 @@ def advise_gate(gate: Gate, run: Run) -> str | None:
 Explanation = tuple[Gate, str, list[str], str | None]
 
 
-def tell_gates(run: Run) -> list[Explanation]:
+def explain_gates(run: Run) -> list[Explanation]:
     """Return every gate of a run with its name, its sentences, and what to do about it."""
     entries = []
     for gate in run.gates:
@@ -653,7 +655,7 @@ def tell_gates(run: Run) -> list[Explanation]:
             if key in checked:
                 task_calls = task_run.manifest.get("calls") or {}
                 calls += task_calls.values()
-        reused = say_reused(calls)
+        reused = describe_reused_calls(calls)
         if reused:
             sentences.append(reused)
         advice = advise_gate(gate, run)
@@ -686,7 +688,7 @@ def draw_gates(run: Run, width: int) -> list[Line]:
     longest = max(map(len, words))
     indent = " " * (longest + 4)
     text_width = max(20, width - len(indent))
-    for gate, name, sentences, advice in tell_gates(run):
+    for gate, name, sentences, advice in explain_gates(run):
         word = WORDS[gate.status].ljust(longest)
         status = Span(word, ROLES[gate.status])
         lines.append(line("  ", status, "  ", Span(name, "strong")))
@@ -703,7 +705,7 @@ def draw_gates(run: Run, width: int) -> list[Line]:
 def describe_run_gates(run: Run) -> list[dict[str, Any]]:
     """Return the gates as plain values, with their explanations."""
     described = describe_gates(run.gates)
-    explanations = tell_gates(run)
+    explanations = explain_gates(run)
     for entry, explanation in zip(described, explanations, strict=True):
         _, _, sentences, advice = explanation
         entry["explanation"] = " ".join(f"{sentence}." for sentence in sentences)

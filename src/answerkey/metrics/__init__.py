@@ -1,9 +1,9 @@
-"""Scores become metric values, computed once from the finished table of scores.
+"""Metrics: values computed once from the finished table of scores.
 
-A module other than those imported here is loaded when a task names one of its metrics.
+Other modules than those imported here are loaded when a task names one of their metrics.
 """
 
-from answerkey.metrics.base import Metric, ValueNames, foresee_names, name_values
+from answerkey.metrics.base import Metric, ValueNames, expected_names, name_values
 from answerkey.metrics.intervals import average_counts, wilson
 from answerkey.metrics.measure import (
     Design,
@@ -62,11 +62,11 @@ __all__ = [
     "count_task",
     "describe_rows",
     "describe_samples",
+    "expected_names",
     "find_category_column",
     "find_failures",
     "find_same_failure",
     "find_scale",
-    "foresee_names",
     "measure_agreement",
     "name_values",
     "shrink_scores",
@@ -115,5 +115,5 @@ def _load_metric(name: str) -> type[Metric]:
     return next(kind for kind in kinds if kind.type == name)
 
 
-#: All metric types by the name that stands in `type:`.
+#: All metric types by their name in `type:`.
 METRICS: Registry[Metric] = Registry("answerkey.metrics", _OWN, _load_metric)

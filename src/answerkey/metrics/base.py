@@ -1,7 +1,8 @@
-"""What all metrics share: the protocol, what they read of the scores, and what values are called.
+"""The base of all metrics: the protocol, the counts of scores that metrics read, and the names of
+values.
 
-Most metrics need only how often each combination of values occurs, and which samples are left out.
-Polars counts the distinct combinations; what follows touches each combination once.
+Most metrics need only the number of occurrences of each combination of values, and the samples left
+out. Polars counts the distinct combinations; metrics then process each combination once.
 """
 
 from __future__ import annotations
@@ -33,32 +34,32 @@ from answerkey.reader.explain import shorten
 from answerkey.text import format_count
 from answerkey.types import MetricValue, Purpose, Scores, ScoreStatus
 
-#: How samples of one group or cluster are labelled, by one column or several.
+#: The labels of a group or cluster in one column or several.
 Labels = tuple[Any, ...]
-#: The values of some fields in a sample, and with the number of samples that have them.
+#: The values of some fields in a sample; and the same with the number of samples that have them.
 Cells = tuple[object, ...]
 Combination = tuple[Cells, int]
-#: What a sample adds to the two sums of a ratio.
+#: The contribution of a sample to the two sums of a ratio.
 Addition = tuple[Exact, Exact]
 
-#: Why a sample is left out, in `n_excluded`; excluded by an action is `excluded:` and the action's
-#: key.
+#: The reasons in `n_excluded` why samples are left out; for an action it is `excluded:` and the
+#: action's key.
 FAILED, ERROR, NULL = "failed", "error", "null"
 NOT_FINITE, NO_WEIGHT, NEITHER_ANSWER = "not_finite", "no_weight", "neither_answer"
 
 NOTHING_COUNTED = "no sample counts towards it"
 
-#: How many examples of unsuitable values an error shows.
-SHOWN_EXAMPLES = 3
+#: The maximum number of unsuitable values that an error shows.
+MAX_SHOWN_VALUES = 3
 
 
 class Metric(Protocol):
     """A frozen dataclass whose fields are those of the YAML.
 
-    Optional attributes: `value_names` (which names its values get; without it any name is accepted
-    where a gate names one), `find_scale` (the ends to which intervals are cut), `reads_numbers`
-    (texts are refused), `reads_rows` (it sees the rows of trials and orders, not one row per
-    sample), and `reads_extra` (it also sees rows that only estimate a prior).
+    Optional attributes: `value_names` (the names of its values; without it, gates may name any
+    value), `find_scale` (the limits to which intervals are clipped), `reads_numbers` (texts are
+    refused), `reads_rows` (it sees the rows of trials and orders, not one row per sample), and
+    `reads_extra` (it also sees rows that only estimate a prior).
     """
 
     type: ClassVar[str]
@@ -67,25 +68,25 @@ class Metric(Protocol):
         """Return the names of the score values or metadata that it reads."""
 
     def compute(self, scores: Scores) -> list[MetricValue]:
-        """Return the values. Raises ScoringError when the fields do not hold what the metric
-        needs.
+        """Return the values. Raise ScoringError if the fields do not have the values that the
+        metric needs.
         """
 
 
 @dataclass
 class Coverage:
-    """How many samples count towards a metric, and how many are left out, by reason."""
+    """The number of samples that count towards a metric, and of those left out, by reason."""
 
     n: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
 
 
 class BaseMetric:
-    """What our own metrics have in common: how a value is stated."""
+    """The base of our own metrics: creates metric values."""
 
     type: ClassVar[str]
 
-    def state(
+    def make_value(
         self,
         name: str,
         value: float | None,
@@ -97,7 +98,7 @@ class BaseMetric:
     ) -> MetricValue:
         """Return a metric value.
 
-        Its note also says when values that are not finite were left out.
+        Its note also mentions values left out because they are not finite.
         """
         notes = []
         if note:
@@ -118,7 +119,7 @@ class BaseMetric:
             **vars(margin),
         )
 
-    def state_share(
+    def make_share(
         self,
         name: str,
         share: Counts,
@@ -131,7 +132,7 @@ class BaseMetric:
         count, of = share
         counted = {"count": count, "of": of, **(details or {})}
         if not of:
-            return self.state(
+            return self.make_value(
                 name,
                 None,
                 coverage,
@@ -139,7 +140,7 @@ class BaseMetric:
                 details=counted,
             )
         margin = measure_share(count, of)
-        return self.state(
+        return self.make_value(
             name,
             count / of,
             coverage,
@@ -147,7 +148,7 @@ class BaseMetric:
             margin=margin,
         )
 
-    def state_f1(
+    def make_f1(
         self,
         name: str,
         share: Counts,
@@ -155,19 +156,19 @@ class BaseMetric:
         *,
         empty: str,
     ) -> MetricValue:
-        """Return F1, which is 2 TP of 2 TP + FP + FN, with its interval."""
+        """Return F1, which is 2 TP / (2 TP + FP + FN), with its interval."""
         count, of = share
         if not of:
-            return self.state(name, None, coverage, note=empty)
+            return self.make_value(name, None, coverage, note=empty)
         margin = measure_f1(count // 2, of - count)
-        return self.state(name, count / of, coverage, margin=margin)
+        return self.make_value(name, count / of, coverage, margin=margin)
 
 
 class Sums(dict[str, Ratio]):
-    """The ratio of sums behind each value of a metric, by the name of the value.
+    """The ratio of sums behind each value of a metric, by the value's name.
 
-    `absent` is the ratio of a value to which no sample adds anything. In a classification, `cells`
-    says how often each truth is predicted as what; a missing prediction is None.
+    `absent` is the ratio of a value without any samples. In a classification, `cells` counts
+    samples by truth and prediction; a missing prediction is None.
     """
 
     def __init__(self) -> None:
@@ -185,22 +186,24 @@ class Sums(dict[str, Ratio]):
         bottom: Exact,
         rows: int,
     ) -> None:
-        """Add so many samples that are alike to a ratio."""
+        """Add a number of identical samples to a ratio."""
         self.setdefault(name, Ratio()).add(top, bottom, rows)
 
 
 class CountingMetric(BaseMetric, ABC):
     """A metric that needs only the counts of combinations of its fields' values.
 
-    `needs` says which values it takes where it reads numbers. `has_ratios` says that its values are
-    the ratios of `collect` or averages of them, which have intervals that allow for clusters.
+    `needs` describes the values it accepts if it reads numbers. `has_ratios`: its values are the
+    ratios from `collect` or averages of them, whose intervals can allow for clusters.
     """
 
     needs: ClassVar[str] = "numbers"
     has_ratios: ClassVar[bool] = True
 
     def fields(self) -> tuple[str, ...]:
-        """Return the names of the values or metadata that it reads: its `field…` and `…_field`."""
+        """Return the names of the values or metadata that it reads: its `field…` and `…_field`
+        settings.
+        """
         names = []
         for key, name in vars(self).items():
             if key.startswith("field") or key.endswith("_field"):
@@ -209,17 +212,17 @@ class CountingMetric(BaseMetric, ABC):
 
     @abstractmethod
     def collect(self, counts: ValueCounts) -> Sums:
-        """Return the sums over these counts, and note in them which samples count."""
+        """Return the sums over these counts, and record in the counts which samples count."""
 
     @abstractmethod
-    def state_values(self, counts: ValueCounts, sums: Sums) -> list[MetricValue]:
+    def make_values(self, counts: ValueCounts, sums: Sums) -> list[MetricValue]:
         """Return the values from the sums over these counts."""
 
     def averages(
         self,
-        sums: Sums,  # noqa: ARG002 - for those that have any
+        sums: Sums,  # noqa: ARG002 - for subclasses with averages
     ) -> dict[str, list[str]]:
-        """Return for each value that is an average of ratios their names."""
+        """Return the names of the ratios behind each value that is an average."""
         return {}
 
     def compute(self, scores: Scores) -> list[MetricValue]:
@@ -227,10 +230,12 @@ class CountingMetric(BaseMetric, ABC):
         counts = split_counts(scores, self.fields(), [])[()]
         sums = self.collect(counts)
         self.check(counts)
-        return self.state_values(counts, sums)
+        return self.make_values(counts, sums)
 
     def check(self, counts: ValueCounts) -> None:
-        """Raise if a field is nowhere among the scores, or holds what this metric cannot take."""
+        """Raise if no score has a field, or if a field has values that this metric does not
+        accept.
+        """
         for name in self.fields():
             if counts.counts and name not in counts.names:
                 names = sorted(counts.names)
@@ -243,7 +248,7 @@ class CountingMetric(BaseMetric, ABC):
         examples = ", ".join(counts.examples[name])
         samples = format_count(counts.unsuitable[name], "sample")
         message = (
-            f"`{self.type}` needs {self.needs}, but `{name}` holds other values in {samples}, "
+            f"`{self.type}` needs {self.needs}, but `{name}` has other values in {samples}, "
             f"such as {examples}"
         )
         hint = "`frequency` and the classification metrics read text"
@@ -253,7 +258,7 @@ class CountingMetric(BaseMetric, ABC):
 class RatioMetric(CountingMetric):
     """A metric with one value, the ratio of two sums over the samples.
 
-    `outcomes` are what a sample that is a single 0/1 outcome, or none, adds to the two sums.
+    `outcomes` are the contributions to the two sums of a sample with a single 0/1 outcome, or none.
     """
 
     empty: ClassVar[str] = NOTHING_COUNTED
@@ -269,7 +274,7 @@ class RatioMetric(CountingMetric):
     @property
     @abstractmethod
     def value_name(self) -> str:
-        """What the value is called."""
+        """The name of the value."""
 
     @abstractmethod
     def weigh(
@@ -278,9 +283,9 @@ class RatioMetric(CountingMetric):
         values: Cells,
         rows: int,
     ) -> Addition | None:
-        """Return what a sample with these values adds to the two sums.
+        """Return the contribution of a sample with these values to the two sums.
 
-        None when it is left out or unsuitable, which is then noted.
+        None if it is left out or unsuitable, which is then recorded.
         """
 
     def collect(self, counts: ValueCounts) -> Sums:
@@ -297,18 +302,18 @@ class RatioMetric(CountingMetric):
         sums[self.value_name] = ratio
         return sums
 
-    def state_values(self, counts: ValueCounts, sums: Sums) -> list[MetricValue]:
-        """Return the one value; none when nothing counts, or for 0/0."""
+    def make_values(self, counts: ValueCounts, sums: Sums) -> list[MetricValue]:
+        """Return the value, which is null if no sample counts, or for 0/0."""
         ratio = sums[self.value_name]
         if ratio.bottom:
-            return [self.state_ratio(counts, ratio)]
+            return [self.make_ratio_value(counts, ratio)]
         note = self.empty if ratio.n else NOTHING_COUNTED
-        return [self.state(self.value_name, None, counts, note=note)]
+        return [self.make_value(self.value_name, None, counts, note=note)]
 
-    def state_ratio(self, counts: ValueCounts, ratio: Ratio) -> MetricValue:
+    def make_ratio_value(self, counts: ValueCounts, ratio: Ratio) -> MetricValue:
         """Return the value of a ratio that is not 0/0."""
         if not ratio.several:
-            return self.state_share(self.value_name, ratio.share, counts)
+            return self.make_share(self.value_name, ratio.share, counts)
         margin = bound_value(
             ratio.value,
             ratio.std_error,
@@ -317,18 +322,18 @@ class RatioMetric(CountingMetric):
             score_method=self.score_method,
             is_share=counts.is_share or self.score_method is not None,
         )
-        return self.state(self.value_name, ratio.value, counts, margin=margin)
+        return self.make_value(self.value_name, ratio.value, counts, margin=margin)
 
 
-# What a metric reads of the scores
+# The counts of scores that metrics read
 
 
 @dataclass
 class ValueCounts(Coverage):
     """The distinct combinations of some fields among the samples that count, with their counts.
 
-    A metric goes over them once, and says of each whether it counts, is left out, or is unsuitable.
-    `is_share` says that a mean of the numbers is a share although they are not all 0 or 1.
+    A metric iterates over them once and marks each as counted, left out or unsuitable. `is_share`:
+    the mean of the numbers is a share although they are not all 0 or 1.
     """
 
     names: Collection[str] = ()
@@ -345,9 +350,9 @@ class ValueCounts(Coverage):
         *,
         is_count: bool = False,
     ) -> list[Exact] | None:
-        """Return the values as exact numbers, which are 0 or more where they are counts.
+        """Return the values as exact numbers, which must be 0 or more if they are counts.
 
-        None when they are left out or unsuitable, which is then noted.
+        None if they are left out or unsuitable, which is then recorded.
         """
         numbers: list[Exact] = []
         for name, value in zip(fields, values, strict=True):
@@ -361,7 +366,7 @@ class ValueCounts(Coverage):
             if not is_finite(value):
                 self.left_out[NOT_FINITE] += rows
                 return None
-            # A whole number stays one, which is faster than a fraction.
+            # A whole number stays an integer, which is faster than a fraction.
             numbers.append(value if isinstance(value, int) else Fraction(value))
         self.n += rows
         return numbers
@@ -369,7 +374,7 @@ class ValueCounts(Coverage):
     def _add_example(self, name: str, value: object) -> None:
         examples = set(self.examples.get(name, ()))
         examples.add(shorten(value))
-        self.examples[name] = sorted(examples)[:SHOWN_EXAMPLES]
+        self.examples[name] = sorted(examples)[:MAX_SHOWN_VALUES]
 
 
 def split_counts(
@@ -377,10 +382,11 @@ def split_counts(
     fields: Sequence[str],
     labels: Sequence[pl.Series],
 ) -> dict[Labels, ValueCounts]:
-    """Count the combinations of `fields` for each combination of labels, also where no row counts.
+    """Count the combinations of `fields` for each combination of labels, even if no row of it
+    counts.
 
-    Without labels all rows are in one group, called `()`. A field that the scores lack is null in
-    every row.
+    Without labels all rows are in one group, called `()`. A field that the scores do not have is
+    null in every row.
     """
     label_columns = []
     for place, series in enumerate(labels):
@@ -421,9 +427,9 @@ def count_combinations(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _list_cells(column: pl.Series, *, is_encoded: bool) -> list[Any]:
-    """Return the cells of a field as plain values, JSON texts as what they encode.
+    """Return the cells of a field as plain values, with JSON texts decoded.
 
-    Minus zero is zero, a decimal is the nearest float, and so are whole numbers among floats.
+    Minus zero becomes zero; decimals, and whole numbers among floats, become the nearest float.
     """
     if column.dtype.is_decimal() or column.dtype.is_float():
         floats = column.cast(pl.Float64)
@@ -440,12 +446,12 @@ def _list_cells(column: pl.Series, *, is_encoded: bool) -> list[Any]:
 
 
 def decode(texts: Iterable[Any]) -> list[Any]:
-    """Return what JSON texts encode; null stays None."""
+    """Return the values of JSON texts; null stays None."""
     return [text and json.loads(text) for text in texts]
 
 
 def _make_float(cell: Any) -> Any:  # noqa: ANN401 - whatever JSON can hold
-    """Return a number as a float, if there is one that is the same."""
+    """Return a number as a float if that is exact."""
     is_number = type(cell) in {int, float}
     if is_number and is_finite(cell) and float(cell) == cell:
         return cell + 0.0
@@ -453,7 +459,7 @@ def _make_float(cell: Any) -> Any:  # noqa: ANN401 - whatever JSON can hold
 
 
 def read_column(scores: Scores, name: str) -> pl.Series:
-    """Return a field of the scores; all null when there is none such."""
+    """Return a field of the scores; all null if it does not exist."""
     if name in scores.columns:
         return scores.columns[name]
     return pl.repeat(
@@ -465,7 +471,9 @@ def read_column(scores: Scores, name: str) -> pl.Series:
 
 
 def name_left_out() -> pl.Expr:
-    """Return why no metric sees a row of scores, as `reason`; null for one that counts."""
+    """Return why a row of scores is left out of all metrics, as `reason`; null for a row that
+    counts.
+    """
     status = pl.col("status")
     action = pl.col("excluded_by").cast(pl.String)
     return (
@@ -479,14 +487,14 @@ def name_left_out() -> pl.Expr:
 
 
 def count_coverage(scores: Scores) -> Coverage:
-    """Count the samples that metrics see, and those that they do not by reason."""
+    """Count the samples that count towards metrics, and the others by reason."""
     reasons = scores.frame.select(name_left_out()).to_series()
     left_out = reasons.drop_nulls().value_counts()
     return Coverage(reasons.null_count(), Counter(dict(left_out.iter_rows())))
 
 
 def read_number(value: object) -> int | float | None:
-    """Return a finite number as it is, a boolean as 1 or 0, anything else as None."""
+    """Return a finite number unchanged, a boolean as 1 or 0, anything else as None."""
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, int | float) and is_finite(value):
@@ -495,12 +503,12 @@ def read_number(value: object) -> int | float | None:
 
 
 def is_finite(number: float) -> bool:
-    """Whether the number is one that a float can hold: not NaN, not infinite, no larger integer."""
+    """Whether a float can hold the number: not NaN, not infinite, not too large an integer."""
     return abs(number) <= sys.float_info.max
 
 
 def write_label(value: object) -> str:
-    """Return a value as text: as Python prints numbers and booleans, nested values as JSON."""
+    """Return a value as text: numbers and booleans as Python prints them, nested values as JSON."""
     if not isinstance(value, list | dict):
         return str(value)
     return json.dumps(
@@ -512,9 +520,7 @@ def write_label(value: object) -> str:
 
 
 def sort_keys(mapping: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the mapping with its keys, and those of the mappings in it, in the order of their
-    text.
-    """
+    """Return the mapping, and the mappings in it, with their keys sorted as text."""
     ordered = {}
     for key, value in sorted(mapping.items()):
         if isinstance(value, dict):
@@ -527,10 +533,10 @@ def sort_keys(mapping: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class ValueNames(NamedTuple):
-    """What the values of a metric will be called, as far as that is known before there are scores.
+    """The names of a metric's values, as far as they are known before scoring.
 
-    Names that are certain, and openings with endings between which the scores put a label.
-    `is_share` says that all these values lie within [0, 1] by their nature.
+    They are fixed names, and patterns of a prefix and a suffix with a label from the scores between
+    them. `is_share`: all these values are always between 0 and 1.
     """
 
     names: tuple[str, ...] = ()
@@ -538,7 +544,7 @@ class ValueNames(NamedTuple):
     is_share: bool = False
 
     def allow(self, name: str) -> bool:
-        """Return whether a value may be called so."""
+        """Return whether a value may have this name."""
         if name in self.names:
             return True
         for opening, ending in self.patterns:
@@ -548,8 +554,10 @@ class ValueNames(NamedTuple):
         return False
 
 
-def foresee_names(metric: Metric) -> ValueNames:
-    """Return what the values of a metric will be called; anything, if it does not say."""
+def expected_names(metric: Metric) -> ValueNames:
+    """Return the expected names of a metric's values; any name if the metric does not define
+    them.
+    """
     if not hasattr(metric, "value_names"):
         return ValueNames(patterns=(("", ""),))
     names: ValueNames = metric.value_names()
@@ -563,8 +571,9 @@ ValueGroup = tuple[str, str, Purpose, str, Sequence[MetricValue]]
 def name_values(groups: Sequence[ValueGroup]) -> list[MetricValue]:
     """Return all values of a task with their final names, in the order given.
 
-    A name that is unique in the task stays; else it gets the metric's key in front; else also the
-    scorer's. Should even that be taken, it is numbered, so that no value ever hides another.
+    A name that is unique in the task is kept; otherwise the metric's key is put before it, and if
+    needed also the scorer's. If even that is taken, a number is added, so that no value hides
+    another.
     """
     values: list[MetricValue] = []
     for scorer, metric, purpose, kind, group in groups:
@@ -596,7 +605,7 @@ def name_values(groups: Sequence[ValueGroup]) -> list[MetricValue]:
 
 
 def number_name(name: str, taken: Collection[str]) -> str:
-    """Return a name that is not taken: itself, or with `-2`, `-3` … added."""
+    """Return a name that is not taken: the name itself, or with `-2`, `-3` … added."""
     numbered = name
     number = 1
     while numbered in taken:

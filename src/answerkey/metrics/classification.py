@@ -42,7 +42,7 @@ BIASED = "it is biased upwards in small samples"
 
 _OUTSIDE = "outside_0_to_1"
 
-# Counts that a scorer gives per sample
+# Metrics of counts that a scorer gives for each sample
 
 
 class _CountMetric(RatioMetric):
@@ -50,7 +50,7 @@ class _CountMetric(RatioMetric):
 
     reads_numbers: ClassVar[bool] = True
     needs: ClassVar[str] = "counts, which are 0 or more"
-    #: How often a hit weighs against a miss: twice in F1.
+    #: The weight of a hit relative to a miss: two in F1.
     hit_factor: ClassVar[int] = 1
     method: ClassVar[str] = RATIO_STUDENT
     score_method: ClassVar[str | None] = RATIO_WILSON
@@ -61,7 +61,7 @@ class _CountMetric(RatioMetric):
         return self.name or self.type
 
     def value_names(self) -> ValueNames:
-        """Return what the value will be called."""
+        """Return the name of the value."""
         return ValueNames((self.value_name,), is_share=True)
 
     def weigh(
@@ -70,7 +70,7 @@ class _CountMetric(RatioMetric):
         values: Cells,
         rows: int,
     ) -> Addition | None:
-        """Return the hits, and the hits with all misses."""
+        """Return the hits, and the hits plus all misses."""
         numbers = counts.take_numbers(
             self.fields(),
             values,
@@ -126,11 +126,11 @@ class F1Score(_CountMetric):
     )
     empty: ClassVar[str] = "0/0: there are no positives among predictions or truths"
 
-    def state_ratio(self, counts: ValueCounts, ratio: Ratio) -> MetricValue:
-        """Return F1, with the interval of single hits and misses where all samples are that."""
+    def make_ratio_value(self, counts: ValueCounts, ratio: Ratio) -> MetricValue:
+        """Return F1, with the interval for single hits and misses if every sample is one."""
         if ratio.several:
-            return super().state_ratio(counts, ratio)
-        return self.state_f1(
+            return super().make_ratio_value(counts, ratio)
+        return self.make_f1(
             self.value_name,
             ratio.share,
             counts,
@@ -143,17 +143,14 @@ class F1Score(_CountMetric):
 
 @dataclass(frozen=True)
 class Frequency(CountingMetric):
-    """The share of each distinct value of a field, null left out.
-
-    In the order of the values' text.
-    """
+    """The share of each distinct value of a field, sorted as text; null is left out."""
 
     field: str
 
     type: ClassVar[str] = "frequency"
 
     def collect(self, counts: ValueCounts) -> Sums:
-        """Return the share of each value; of a value that does not occur it is 0."""
+        """Return the share of each value; it is 0 for a value that does not occur."""
         sums = Sums()
         for (value,), rows in counts.counts:
             if value is None:
@@ -169,24 +166,24 @@ class Frequency(CountingMetric):
             ratio.bottom = counts.n
         return sums
 
-    def state_values(self, counts: ValueCounts, sums: Sums) -> list[MetricValue]:
-        """Return one share per value; a single one without value when nothing counts."""
+    def make_values(self, counts: ValueCounts, sums: Sums) -> list[MetricValue]:
+        """Return one share per value; a single null if no sample counts."""
         if not sums:
-            return [self.state(f"{self.field}_frequency", None, counts, note=NOTHING_COUNTED)]
+            return [self.make_value(f"{self.field}_frequency", None, counts, note=NOTHING_COUNTED)]
         values = []
         for name, ratio in sorted(sums.items()):
-            values.append(self.state_share(name, ratio.share, counts))
+            values.append(self.make_share(name, ratio.share, counts))
         return values
 
     def value_names(self) -> ValueNames:
-        """Return how the names of the shares begin; the labels are not known yet."""
+        """Return the prefix of the names of the shares; the labels are not known yet."""
         return ValueNames(patterns=((f"{self.field}_", ""),), is_share=True)
 
 
 # Truths against predictions, compared as text
 
 
-#: Why a rate of a class is 0/0.
+#: The notes on rates of a class that are 0/0.
 _EMPTY = {
     "accuracy": NOTHING_COUNTED,
     "precision": "0/0: it is never predicted",
@@ -196,7 +193,7 @@ _EMPTY = {
 
 
 def _list_classes(sums: Sums) -> list[str]:
-    """Return every class that is ever true or predicted, in the order of their text."""
+    """Return every class that is ever true or predicted, sorted as text."""
     classes: set[str] = set()
     for truth, prediction in sums.cells:
         classes.add(truth)
@@ -206,17 +203,17 @@ def _list_classes(sums: Sums) -> list[str]:
 
 
 class _Classification(CountingMetric, ABC):
-    """A metric of a field that holds the truth and one that holds the prediction."""
+    """A metric of a field with the truth and a field with the prediction."""
 
-    #: The truths that count; all if there are none.
+    #: The truths that count; all if empty.
     truths: tuple[str, ...] = ()
 
     @abstractmethod
     def name_rate(self, label: str, rate: str) -> str:
-        """Return what a rate of a class is called."""
+        """Return the name of a class's rate."""
 
     def collect(self, counts: ValueCounts) -> Sums:
-        """Return accuracy, and precision, recall and F1 = 2 TP of 2 TP + FP + FN of each class."""
+        """Return accuracy, and precision, recall and F1 = 2 TP / (2 TP + FP + FN) of each class."""
         confusion = Sums()
         for (truth, predicted), rows in counts.counts:
             label = write_label(truth)
@@ -241,21 +238,21 @@ class _Classification(CountingMetric, ABC):
                 confusion.add(name, int(truth == prediction), 1, rows)
         return confusion
 
-    def state_rates(
+    def make_rates(
         self,
         names: Iterable[str],
         counts: ValueCounts,
         sums: Sums,
         details: dict[str, object],
     ) -> list[MetricValue]:
-        """Return accuracy, which has the details, and rates by their names."""
+        """Return accuracy, which carries the details, and the rates by their names."""
         accuracy = sums["accuracy"].share
-        values = [self.state_share("accuracy", accuracy, counts, details=details)]
+        values = [self.make_share("accuracy", accuracy, counts, details=details)]
         for name in names:
             rate = next(rate for rate in RATES if name.endswith(rate))
             empty = _EMPTY[rate] if counts.n else NOTHING_COUNTED
-            state = self.state_f1 if rate == "f1_score" else self.state_share
-            value = state(
+            make_rate = self.make_f1 if rate == "f1_score" else self.make_share
+            value = make_rate(
                 name,
                 sums[name].share,
                 counts,
@@ -269,9 +266,9 @@ class _Classification(CountingMetric, ABC):
 class BinaryClassification(_Classification):
     """Accuracy, precision, recall and F1 of a yes/no question.
 
-    A prediction that is neither of the two answers, or null, is a miss of its true class: of a
-    positive a false negative, of a negative no false positive. Only a sample whose truth is neither
-    of them, or null, is left out and counted.
+    A prediction that is neither of the two answers, or null, is a miss of its true class: a false
+    negative for a positive, but not a false positive for a negative. Only a sample whose truth is
+    neither of them, or null, is left out and counted.
     """
 
     field_gt: str
@@ -285,7 +282,7 @@ class BinaryClassification(_Classification):
         positive, negative = self.truths
         if positive == negative:
             message = f"`positive_answer` and `negative_answer` are both {self.positive_answer!r}"
-            hint = "give the two answers that are to be told apart"
+            hint = "give the two answers to distinguish"
             raise SpecError("E108", message, hint=hint)
 
     @property
@@ -294,12 +291,12 @@ class BinaryClassification(_Classification):
         return write_label(self.positive_answer), write_label(self.negative_answer)
 
     def name_rate(self, label: str, rate: str) -> str:
-        """Return the bare name for the positive answer, whose rates are the values."""
+        """Return the bare name for the positive answer, whose rates are the metric's values."""
         if label == self.truths[0]:
             return rate
         return f"{label}_{rate}"
 
-    def state_values(self, counts: ValueCounts, sums: Sums) -> list[MetricValue]:
+    def make_values(self, counts: ValueCounts, sums: Sums) -> list[MetricValue]:
         """Return accuracy, precision, recall and F1."""
         positive, negative = self.truths
         hits = sums.cells[positive, positive]
@@ -313,16 +310,16 @@ class BinaryClassification(_Classification):
             "true_negatives": rejections,
             "missed_negatives": counts.n - positives - rejections - false_alarms,
         }
-        return self.state_rates(RATES, counts, sums, details)
+        return self.make_rates(RATES, counts, sums, details)
 
     def value_names(self) -> ValueNames:
-        """Return what the values will be called."""
+        """Return the names of the values."""
         return ValueNames(("accuracy", *RATES), is_share=True)
 
 
 @dataclass(frozen=True)
 class MulticlassClassification(_Classification):
-    """Accuracy, and precision, recall and F1 of each class and on average over the classes.
+    """Accuracy, and precision, recall and F1 of each class and their averages over the classes.
 
     A null prediction is a miss of its true class; only a null truth is left out.
     """
@@ -333,13 +330,11 @@ class MulticlassClassification(_Classification):
     type: ClassVar[str] = "multiclass-classification"
 
     def name_rate(self, label: str, rate: str) -> str:
-        """Return the name of a rate of a class."""
+        """Return the name of a class's rate."""
         return f"{label}_{rate}"
 
-    def state_values(self, counts: ValueCounts, sums: Sums) -> list[MetricValue]:
-        """Return accuracy, the values of each class in the order of their text, and the
-        averages.
-        """
+    def make_values(self, counts: ValueCounts, sums: Sums) -> list[MetricValue]:
+        """Return accuracy, the values of each class, sorted as text, and the averages."""
         names = []
         for label in _list_classes(sums):
             for rate in RATES:
@@ -356,12 +351,12 @@ class MulticlassClassification(_Classification):
             "confusion": sort_keys(confusion),
             "no_prediction": sort_keys(unanswered),
         }
-        values = self.state_rates(names, counts, sums, details)
+        values = self.make_rates(names, counts, sums, details)
         for rate in RATES:
-            values.append(self._state_average(rate, counts, sums))
+            values.append(self._make_average(rate, counts, sums))
         return values
 
-    def _state_average(
+    def _make_average(
         self,
         rate: str,
         counts: ValueCounts,
@@ -369,16 +364,16 @@ class MulticlassClassification(_Classification):
     ) -> MetricValue:
         """Return the unweighted mean of a rate over the classes.
 
-        Given how often each class is true, the recalls of the classes are independent, and so are
-        the precisions given how often each is predicted. The F1 scores are not: one class's miss is
-        another's false alarm.
+        The recalls of the classes are independent given how often each class is true, and so are
+        the precisions given how often each class is predicted. The F1 scores are not: one class's
+        miss is another's false alarm.
         """
         name = f"macro_{rate}"
         shares = []
         for member in self.averages(sums)[name]:
             shares.append(sums[member].share)
         if not shares:
-            return self.state(name, None, counts, note=NOTHING_COUNTED)
+            return self.make_value(name, None, counts, note=NOTHING_COUNTED)
         note = None
         size = len(_list_classes(sums))
         if len(shares) < size:
@@ -389,7 +384,7 @@ class MulticlassClassification(_Classification):
             margin = self._measure_macro_f1(value, sums)
         else:
             margin = average_shares(shares)
-        return self.state(
+        return self.make_value(
             name,
             value,
             counts,
@@ -398,10 +393,10 @@ class MulticlassClassification(_Classification):
         )
 
     def _measure_macro_f1(self, value: float, sums: Sums) -> Margin:
-        """Return how sure the mean of the classes' F1 scores is.
+        """Return the margin of the mean of the classes' F1 scores.
 
-        What a sample adds to the error is by how much it moves the F1 of its true class and of the
-        one predicted (the delta method).
+        The contribution of a sample to the error is how far it moves the F1 of its true class and
+        of its predicted class (the delta method).
         """
         n = sums.cells.total()
         squares = []
@@ -410,7 +405,7 @@ class MulticlassClassification(_Classification):
             for label in (truth, prediction):
                 if label is not None:
                     count, of = sums[self.name_rate(label, "f1_score")].share
-                    # Half of a hit, less the share of hits that there are anyway.
+                    # Half of a hit, minus the expected share of hits.
                     residual += (int(truth == prediction) - count / of) / of
             squares.append(rows * residual**2)
         error = None
@@ -427,7 +422,7 @@ class MulticlassClassification(_Classification):
         )
 
     def value_names(self) -> ValueNames:
-        """Return what the values will be called; the classes are not known yet."""
+        """Return the names of the values; the classes are not known yet."""
         names = ["accuracy"]
         patterns = []
         for rate in RATES:
@@ -436,7 +431,7 @@ class MulticlassClassification(_Classification):
         return ValueNames(tuple(names), tuple(patterns), is_share=True)
 
     def averages(self, sums: Sums) -> dict[str, list[str]]:
-        """Return for each average the values whose mean it is, without those that are 0/0."""
+        """Return for each average the values it averages, without those that are 0/0."""
         averages: dict[str, list[str]] = {}
         for rate in RATES:
             names = []
@@ -448,7 +443,7 @@ class MulticlassClassification(_Classification):
         return averages
 
 
-# Whether a model is right as often as it is sure
+# Calibration: whether a model's confidence matches its accuracy
 
 
 @dataclass(frozen=True)
@@ -456,7 +451,7 @@ class Calibration(CountingMetric):
     """The expected calibration error, for each number of bins.
 
     Bins have equal width and include their upper end; the error is the mean distance between
-    confidence and share of right answers in a bin, each bin weighed by its samples.
+    confidence and share of right answers in a bin, weighted by the bin's samples.
     """
 
     field_confidence: str = "confidence"
@@ -475,12 +470,12 @@ class Calibration(CountingMetric):
             raise SpecError("E108", message, hint="write numbers from 1 on, each once")
 
     def value_names(self) -> ValueNames:
-        """Return what the values will be called."""
+        """Return the names of the values."""
         names = [f"ece_{size}" for size in self.bins]
         return ValueNames(tuple(names), is_share=True)
 
     def collect(self, counts: ValueCounts) -> Sums:
-        """Return the bins: the sum of right answers to that of confidence in each."""
+        """Return the bins: the ratio of right answers to the sum of confidence in each."""
         sums = Sums()
         for values, rows in counts.counts:
             numbers = counts.take_numbers(self.fields(), values, rows)
@@ -496,13 +491,13 @@ class Calibration(CountingMetric):
                 sums.add(f"{place} of {size}", right, confidence, rows)
         return sums
 
-    def state_values(self, counts: ValueCounts, sums: Sums) -> list[MetricValue]:
+    def make_values(self, counts: ValueCounts, sums: Sums) -> list[MetricValue]:
         """Return the error for each number of bins, with the curve of confidence and right
         answers.
         """
-        return [self._state_error(size, counts, sums) for size in self.bins]
+        return [self._make_error(size, counts, sums) for size in self.bins]
 
-    def _state_error(
+    def _make_error(
         self,
         size: int,
         counts: ValueCounts,
@@ -510,7 +505,7 @@ class Calibration(CountingMetric):
     ) -> MetricValue:
         name = f"ece_{size}"
         if not counts.n:
-            return self.state(name, None, counts, note=NOTHING_COUNTED)
+            return self.make_value(name, None, counts, note=NOTHING_COUNTED)
         error = Fraction()
         curve = []
         for place in range(size):
@@ -529,7 +524,7 @@ class Calibration(CountingMetric):
                 point["confidence"] = float(confidence)
                 point["accuracy"] = float(accuracy)
             curve.append(point)
-        return self.state(
+        return self.make_value(
             name,
             float(error / counts.n),
             counts,

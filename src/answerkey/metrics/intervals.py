@@ -1,7 +1,7 @@
-"""How sure a number is: standard errors, and 95 % intervals by a formula for each kind of number.
+"""Uncertainty: standard errors, and 95 % intervals with a formula for each kind of number.
 
-The distributions are here as far as intervals and tests need them: scipy has all of them and weighs
-more than everything else together; the tests compare with it.
+This module has the distributions that intervals and tests need: scipy has them all, but is larger
+than all other dependencies together; the tests compare with it.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from typing import NamedTuple
 
 from answerkey.types import MetricValue
 
-#: A number that is added and multiplied without rounding: every finite float is a fraction, and a
-#: sum of fractions is the same in any order.
+#: A number for exact arithmetic: every finite float is a fraction, and a sum of fractions is the
+#: same in any order.
 Exact = int | Fraction
 Interval = tuple[float, float]
-#: A share of 0/1 outcomes: how many of how many.
+#: A share of 0/1 outcomes: the number of ones, and of outcomes.
 Counts = tuple[int, int]
-#: The least and the greatest number that a value can be.
+#: The smallest and the largest possible value.
 Scale = tuple[float, float]
 
-#: How an interval was made, as `interval_method` says it.
+#: The methods of intervals, as given in `interval_method`.
 WILSON, STUDENT = "wilson", "student_t"
 CLUSTERED_WILSON, CLUSTERED_STUDENT = "clustered_wilson", "clustered_t"
 RATIO_WILSON, RATIO_STUDENT = "ratio_wilson", "ratio_t"
 STRATIFIED, MOVER, NEWCOMBE = "stratified", "mover", "newcombe"
 
 TOO_LARGE_SPREAD = "the spread is too large for a float"
-ONE_SAMPLE = "there is one sample, and a spread needs two"
+ONE_SAMPLE = "there is only one sample, and a spread needs two"
 ALL_ALIKE = "all samples are alike, which says nothing about the spread"
 SINGLE = "a part with one sample says nothing about its spread"
 NO_SPREAD = "no part shows any spread"
@@ -43,14 +43,14 @@ NORMAL = NormalDist()
 Z_95 = 1.959963984540054
 _UPPER = 0.975
 
-#: Up to so many tosses a binomial tail is summed in whole numbers.
+#: Up to this many tosses, a binomial tail is summed in whole numbers.
 _EXACT_TOSSES = 5_000
-#: From here on the expansion of the t quantile in powers of 1/df is exact to the last digits of a
+#: From here on, the expansion of the t quantile in powers of 1/df is exact to the last digits of a
 #: float.
 _MANY_DEGREES = 1_000
 _TINY = 1e-300
 _PRECISION = 1e-16
-_MOST_STEPS = 100_000
+_MAX_STEPS = 100_000
 
 
 # Distributions
@@ -87,7 +87,7 @@ def _continue_fraction(first: float, second: float, point: float) -> float:
     start = (first + second) * point / (first + 1)
     bottom = 1 / keep_from_zero(1 - start)
     fraction = bottom
-    for step in range(1, _MOST_STEPS):
+    for step in range(1, _MAX_STEPS):
         middle = first + 2 * step
         even = step * (second - step) * point
         even /= (middle - 1) * middle
@@ -105,9 +105,7 @@ def _continue_fraction(first: float, second: float, point: float) -> float:
 
 
 def student_tails(point: float, df: int) -> float:
-    """Return the probability that Student's t with `df` degrees lies further from 0 than a
-    point.
-    """
+    """Return the probability that Student's t with `df` degrees is further from 0 than `point`."""
     return beta_share(
         df / 2,
         0.5,
@@ -117,9 +115,7 @@ def student_tails(point: float, df: int) -> float:
 
 @cache
 def student_quantile(share: float, df: int) -> float:
-    """Return the point below which Student's t with `df` degrees lies with a probability of 0.5 or
-    more.
-    """
+    """Return the quantile of Student's t with `df` degrees for a probability of 0.5 or more."""
     if df >= _MANY_DEGREES:
         return _expand_quantile(share, df)
     tails = 2 * (1 - share)
@@ -139,9 +135,9 @@ def student_quantile(share: float, df: int) -> float:
 
 
 def _expand_quantile(share: float, df: int) -> float:
-    """Return the quantile for many degrees.
+    """Return the quantile for many degrees of freedom.
 
-    From the normal quantile, in powers of 1/df (Abramowitz and Stegun 26.7.5).
+    It is expanded from the normal quantile in powers of 1/df (Abramowitz and Stegun 26.7.5).
     """
     point = NORMAL.inv_cdf(share)
     square = point * point
@@ -175,8 +171,8 @@ def binomial_cdf(heads: int, tosses: int) -> float:
 
 
 def chi_square_tail(point: float, df: int) -> float:
-    """Return the probability that a chi-square variable with `df` degrees is larger than a
-    point.
+    """Return the probability that a chi-square variable with `df` degrees is larger than
+    `point`.
     """
     half = point / 2
     if half <= 0:
@@ -195,9 +191,7 @@ def chi_square_tail(point: float, df: int) -> float:
 
 
 class ChiSquare(NamedTuple):
-    """The statistic, its degrees of freedom, and how often chance alone would give as large a
-    one.
-    """
+    """A chi-square statistic, its degrees of freedom, and its p-value."""
 
     statistic: float
     df: int
@@ -209,10 +203,11 @@ CellCounts = tuple[Sequence[int], Sequence[float]]
 
 
 def compare_counts(groups: Iterable[CellCounts]) -> ChiSquare | None:
-    """Return Pearson's test of observed against expected counts in groups; None without any degree.
+    """Return Pearson's test of observed against expected counts in groups; None without degrees of
+    freedom.
 
-    Each group has one degree less than it has cells; its expected counts are positive and have its
-    sum.
+    A group has one degree of freedom less than cells; its expected counts are positive and add up
+    to its observed ones.
     """
     statistic = 0.0
     df = 0
@@ -233,7 +228,7 @@ def compare_counts(groups: Iterable[CellCounts]) -> ChiSquare | None:
 def wilson(successes: int, n: int) -> Interval:
     """Return the 95 % Wilson score interval of a share of `n` ≥ 1.
 
-    None ends exactly at 0, all at 1.
+    It ends exactly at 0 for no successes, and at 1 for only successes.
     """
     if not 0 <= successes <= n or n == 0:
         message = f"no share: {successes} of {n}"
@@ -262,7 +257,7 @@ def student(
 ) -> Interval:
     """Return value ± t · standard error with `df` ≥ 1 degrees of freedom.
 
-    A share is kept within [0, 1].
+    A share is clipped to [0, 1].
     """
     reach = student_quantile(_UPPER, df) * std_error
     low = value - reach
@@ -275,9 +270,9 @@ def student(
 def score_interval(share: float, std_error: float, df: int) -> Interval:
     """Return the interval of a share whose standard error is not that of independent outcomes.
 
-    Wilson's, with the number of samples that would have this standard error in place of n, and t in
-    place of z (Dean and Pagano 2015). It stays within [0, 1] and holds better near the ends than
-    share ± t · error.
+    It is Wilson's interval, with n replaced by the number of samples that would have this standard
+    error, and z by t (Dean and Pagano 2015). It stays within [0, 1] and has better coverage near
+    the ends than share ± t · error.
     """
     t_squared = student_quantile(_UPPER, df) ** 2
     ratio = t_squared * std_error * std_error / (share * (1 - share))  # t² over the effective n
@@ -292,9 +287,9 @@ def score_interval(share: float, std_error: float, df: int) -> Interval:
 def mover(parts: Iterable[tuple[float, Interval]]) -> Interval:
     """Return the interval of the mean of independent values, each with its own interval.
 
-    The method of variance estimates recovery (Zou, Huang and Zhang 2009): distances to the lower
-    ends are added as squares, and so are those to the upper ends. With Wilson intervals it stays
-    within [0, 1] and needs no spread within a part.
+    This is the method of variance estimates recovery (Zou, Huang and Zhang 2009): the squared
+    distances to the lower ends are added, and so are those to the upper ends. With Wilson intervals
+    it stays within [0, 1] and needs no spread within a part.
     """
     values = []
     below = []
@@ -332,13 +327,12 @@ def root(square: Exact) -> float | None:
 
 @dataclass
 class Ratio:
-    """A ratio of sums, which most metrics are: a mean is Σx over Σ1, precision is ΣTP over Σ(TP +
-    FP).
+    """A ratio of sums, like most metrics: a mean is Σx / Σ1, precision is ΣTP / Σ(TP + FP).
 
-    `n` samples stand behind them, with the sums of their squares and products. `several` counts
-    those that are more than a single 0/1 outcome. What one sample, or one cluster of samples, says
-    differently from the whole is its residual `top - R · bottom`; the spread of the residuals is
-    the spread of R.
+    It is the ratio of `n` samples, with the sums of their squares and products. `several` counts
+    samples that are more than a single 0/1 outcome. The residual of a sample, or of a cluster, is
+    its deviation from the whole, `top - R · bottom`; the spread of the residuals is the spread of
+    R.
     """
 
     top: Exact = 0
@@ -355,7 +349,7 @@ class Ratio:
         bottom: Exact,
         rows: int = 1,
     ) -> None:
-        """Add so many samples that are alike."""
+        """Add a number of identical samples."""
         self.n += rows
         self.top += rows * top
         self.bottom += rows * bottom
@@ -365,7 +359,7 @@ class Ratio:
 
     @property
     def share(self) -> Counts:
-        """The sums of 0/1 outcomes: how many of how many."""
+        """The sums of 0/1 outcomes: the number of ones, and of outcomes."""
         return int(self.top), int(self.bottom)
 
     @property
@@ -385,7 +379,7 @@ class Ratio:
     def std_error(self) -> float | None:
         """The standard error over independent samples; None for fewer than two.
 
-        √(n/(n-1) · Σ(top - R · bottom)²) / Σ bottom. Of a mean it is the sample standard deviation
+        √(n/(n-1) · Σ(top - R · bottom)²) / Σ bottom. For a mean it is the sample standard deviation
         over √n.
         """
         if self.n <= 1 or not self.bottom:
@@ -403,9 +397,9 @@ def measure_clustered_error(
     """Return the standard error of the mean of one or more ratios over the same clusters, and the
     number of clusters.
 
-    Each cluster is given with its sums for every ratio. Its residual is the sum of its residuals:
-    (top - R · bottom) / Σ bottom. The error is √(C/(C-1) · Σ residual²) over the number of ratios;
-    None for fewer than two clusters.
+    Each cluster is given by its sums for every ratio. Its residual is the sum of its residuals in
+    the ratios: (top - R · bottom) / Σ bottom. The error is √(C/(C-1) · Σ residual²) over the number
+    of ratios; None for fewer than two clusters.
     """
     size = len(clusters)
     columns = list(zip(*clusters, strict=True))
@@ -429,15 +423,15 @@ def measure_clustered_error(
     return error if math.isfinite(error) else None, size
 
 
-# Margins: standard error, interval and method of one value
+# Margins: the standard error, interval and method of one value
 
 
 @dataclass(frozen=True)
 class Margin:
-    """How sure a value is: its standard error, and its interval or why there is none.
+    """The uncertainty of a value: its standard error, and its interval or the reason why it has
+    none.
 
-    The fields of a `MetricValue` of the same names; `is_share` says that the value lies within [0,
-    1] by its nature.
+    The fields are those of `MetricValue`; `is_share`: the value is always between 0 and 1.
     """
 
     std_error: float | None = None
@@ -456,7 +450,7 @@ def bound_value(
     score_method: str | None = None,
     is_share: bool = False,
 ) -> Margin:
-    """Return the margin by Student's t, without an interval whose ends no float can hold.
+    """Return the margin by Student's t, without an interval if its ends are too large for a float.
 
     With `score_method`, a share that is neither 0 nor 1 gets the score interval.
     """
@@ -478,7 +472,7 @@ def bound_value(
 
 
 def measure_share(count: int, of: int) -> Margin:
-    """Return how sure a share of at least one 0/1 outcome is: the Wilson interval, whatever its
+    """Return the margin of a share of at least one 0/1 outcome: the Wilson interval, for any
     size.
     """
     error = None
@@ -490,10 +484,11 @@ def measure_share(count: int, of: int) -> Margin:
 
 
 def measure_f1(hits: int, misses: int) -> Margin:
-    """Return how sure F1 = 2 TP / (2 TP + FP + FN) of at least one sample is; `misses` are FP + FN.
+    """Return the margin of F1 = 2 TP / (2 TP + FP + FN) of at least one sample; `misses` are FP +
+    FN.
 
-    Among the samples that are a hit, a false alarm or a miss, the hits are a share J with a Wilson
-    interval, and F1 is 2 J / (1 + J), which grows with J.
+    Among hits, false alarms and misses, the hits are a share J with a Wilson interval, and F1 is 2
+    J / (1 + J), which grows with J.
     """
     size = hits + misses
     # J = hits / size has the variance J (1 - J) / (size - 1), and F1 = 2 J / (1 + J) the slope 2 /
@@ -509,10 +504,10 @@ def measure_f1(hits: int, misses: int) -> Margin:
 
 
 def average_shares(shares: Sequence[Counts]) -> Margin:
-    """Return how sure the mean of independent shares is, each of at least two 0/1 outcomes.
+    """Return the margin of the mean of independent shares, each of at least two 0/1 outcomes.
 
-    A share that is all or nothing shows no spread, which is chance as often as truth: it is given
-    that of the Jeffreys posterior.
+    A share of 0 or 1 shows no spread, which is as often chance as truth: it gets the spread of the
+    Jeffreys posterior.
     """
     if any(of <= 1 for _, of in shares):
         return Margin(interval_note=SINGLE, is_share=True)
@@ -541,7 +536,7 @@ def average_counts(counts: Sequence[Counts]) -> tuple[float, Interval | None]:
 
 
 def average_errors(values: Sequence[MetricValue]) -> Margin:
-    """Return how sure the mean of independent values is, from their own standard errors."""
+    """Return the margin of the mean of independent values, from their own standard errors."""
     is_share = all(value.is_share for value in values)
     errors = [value.std_error for value in values if value.std_error is not None]
     missing = len(values) - len(errors)
@@ -553,10 +548,10 @@ def average_errors(values: Sequence[MetricValue]) -> Margin:
         return Margin(largest, interval_note=NO_SPREAD, is_share=is_share)
     spreads = []
     for value, error in zip(values, errors, strict=True):
-        # The degrees of freedom of a standard error are one less than its clusters, or samples.
+        # A standard error has one degree of freedom less than clusters, or samples.
         size = int(str(value.details.get("clusters", value.n)))
         df = max(1, size - 1)
-        # Divided by the largest, no square is too large for a float.
+        # After division by the largest, no square is too large for a float.
         spread = (error / largest) ** 2
         spreads.append((spread, df))
     mean = average([float(value.value or 0) for value in values])
@@ -570,9 +565,9 @@ def _add_spreads(
     is_share: bool,
     unit: float = 1.0,
 ) -> Margin:
-    """Return how sure the mean of independent values is, from their squared standard errors.
+    """Return the margin of the mean of independent values, from their squared standard errors.
 
-    These come with their degrees of freedom, and add up; those of the sum are by Satterthwaite.
+    Each comes with its degrees of freedom; those of the sum follow Satterthwaite.
     """
     total = math.fsum(spread for spread, _ in spreads)
     error = unit * math.sqrt(total) / len(spreads)

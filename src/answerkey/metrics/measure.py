@@ -1,9 +1,9 @@
-"""From the table of scores to metric values: as a whole, by group, and in clusters.
+"""Compute metric values from the table of scores: overall, by group, and with clusters.
 
-Under trials and orders a metric sees the aggregates, one row per sample. A metric that reads
-something without an aggregate (metadata, or values that are no numbers) counts the rows instead.
+With trials and orders, a metric sees the aggregates, one row per sample. A metric that reads a
+field without an aggregate (metadata, or values other than numbers) counts the rows instead.
 
-Clusters are samples that are not independent: questions on one passage, or the rows of one sample.
+Samples in a cluster are not independent: questions on one passage, or the rows of one sample.
 """
 
 from __future__ import annotations
@@ -54,20 +54,21 @@ from answerkey.metrics.trials import (
 )
 from answerkey.types import Groups, GroupValue, MetricValue, Scores
 
-#: More groups than that are no breakdown for people; they are counted, and not listed.
-MOST_GROUPS = 10_000
-#: With fewer clusters there is a standard error, but no interval: it would miss too often.
-FEWEST_CLUSTERS = 5
+#: More groups than this are not a readable breakdown; they are counted but not listed.
+MAX_GROUPS = 10_000
+#: With fewer clusters there is a standard error but no interval, since its coverage would be too
+#: low.
+MIN_CLUSTERS = 5
 
 ONE_TRIAL = Trials(num_trials=1)
 
 
 class Design(NamedTuple):
-    """Columns of the dataset that put samples together, and how intervals are made.
+    """The dataset columns that group samples, and how intervals are computed.
 
-    Each column of `group_by` gives a metric's value for each of its groups, and their average.
-    Samples with the same `cluster_by` are not independent (questions on one passage), and the
-    interval allows for that, with the correction C/(C-1) for few clusters.
+    For each column of `group_by`, a metric gets a value for each group, and their average. Samples
+    with the same `cluster_by` are not independent (questions on one passage), and the interval
+    allows for that, with the correction C/(C-1) for few clusters.
     """
 
     group_by: tuple[str, ...] = ()
@@ -82,17 +83,17 @@ class Design(NamedTuple):
 
     @property
     def cluster_noun(self) -> str:
-        """What clusters are called in notes.
+        """The noun for clusters in notes.
 
-        Without a column, the rows of each sample are a cluster.
+        Without a column, the rows of a sample form a cluster.
         """
         return f"values of `{self.cluster_by}`" if self.cluster_by else "samples"
 
 
 class KeyedMetric(NamedTuple):
-    """A metric and its key, unique in its scorer, with the design of its samples.
+    """A metric with its key, which is unique in its scorer, and the design of its samples.
 
-    `scale` are the ends that its values cannot pass, where these are known.
+    `scale` is the range of its values, if it is known.
     """
 
     key: str
@@ -102,10 +103,9 @@ class KeyedMetric(NamedTuple):
 
 
 def find_scale(metric: Metric, scales: Mapping[str, Scale]) -> Scale | None:
-    """Return the scale of a metric's values from those of the fields that a scorer knows.
+    """Return the scale of a metric's values from the scales of the scorer's fields.
 
-    None without one. Right or wrong is 1 or 0 in every scorer, and a part of an answer lies in
-    between.
+    None if it is unknown. In every scorer right is 1, wrong is 0, and partly right is between them.
     """
     if not hasattr(metric, "find_scale"):
         return None
@@ -118,16 +118,16 @@ def find_scale(metric: Metric, scales: Mapping[str, Scale]) -> Scale | None:
 
 
 def shrink_scores(metrics: Sequence[KeyedMetric], frame: pl.DataFrame) -> pl.DataFrame:
-    """Return the scores of one scorer as they are kept in memory.
+    """Return the scores of one scorer in the compact form that is kept in memory.
 
-    Texts become categories, `choices` their number. Metadata that no metric and no count reads
-    becomes null.
+    Texts become categories, `choices` their number, and metadata that no metric and no count reads
+    null.
     """
     names: set[str] = set()
     for keyed in metrics:
         fields = keyed.metric.fields()
         if not fields:
-            return frame  # which fields this metric reads is not known
+            return frame  # the fields that this metric reads are unknown
         names.update(fields)
     metadata = frame["metadata"].struct.unnest()
     for name in set(metadata.columns) - names - COUNTED_FIELDS:
@@ -145,11 +145,11 @@ def shrink_scores(metrics: Sequence[KeyedMetric], frame: pl.DataFrame) -> pl.Dat
 
 
 class _ScoreTable(NamedTuple):
-    """Scores, and what is known of their rows, see `RowFacts`.
+    """Scores, and facts about their rows, see `RowFacts`.
 
-    `owner` among the latter is the number of the sample, where samples have several rows or
-    clusters. `is_by_owner` says that the rows of a sample are a cluster, `is_share` that the
-    numbers are aggregates of zeros and ones.
+    Among the facts, `owner` is the number of the sample if samples have several rows or clusters.
+    `is_by_owner`: the rows of a sample are a cluster. `is_share`: the numbers are aggregates of
+    zeros and ones.
     """
 
     scores: Scores
@@ -162,7 +162,9 @@ class _ScoreTable(NamedTuple):
         return name_groups(self.rows[f"label:{column}"])
 
     def find_clusters(self, column: str | None) -> pl.Series | None:
-        """Return the cluster of each row: by a column, or the sample; None where each is alone."""
+        """Return the cluster of each row, from a column or its sample; None if rows are
+        independent.
+        """
         if column is not None:
             return name_clusters(self.rows[f"label:{column}"], self.rows["owner"])
         if self.is_by_owner:
@@ -180,9 +182,9 @@ def compute_metrics(
     rows: pl.DataFrame,
     trials: Trials | None = None,
 ) -> list[list[MetricValue]]:
-    """Return the values of each metric; one that cannot be computed is a null with the reason.
+    """Return the values of each metric; a value that cannot be computed is null, with the reason.
 
-    `rows` says what is known of each row of the scores, see `RowFacts`.
+    `rows` has the facts about each row of the scores, see `RowFacts`.
     """
     has_several = trials is not None or "base_sample_id" in rows.columns
     num_trials = 1 if trials is None else trials.num_trials
@@ -217,7 +219,7 @@ def compute_metrics(
 
 
 def _combine_rows(table: _ScoreTable, trials: Trials | None) -> _ScoreTable:
-    """Return one row for each sample: first its trials are aggregated, then its orders."""
+    """Return one row for each sample, aggregating first its trials, then its orders."""
     if trials is not None:
         scores = aggregate_scores(table.scores, trials)
         table = _ScoreTable(scores, table.rows.gather_every(trials.num_trials))
@@ -234,7 +236,7 @@ def _compute_aggregates(
     by_sample: _ScoreTable,
     trials: Trials,
 ) -> list[MetricValue]:
-    """Return the values from the aggregates of samples, or from rows where there are none."""
+    """Return the values from the aggregates of samples, or from rows if there are none."""
     names = keyed.metric.fields()
     details: dict[str, object] = {"num_trials": trials.num_trials}
     if any(holds_other(table.scores, name) for name in names):
@@ -257,8 +259,8 @@ def _compute_aggregates(
     return values
 
 
-def _cut_interval(value: MetricValue, scale: Scale | None) -> MetricValue:
-    """Return a value with an interval that does not pass the ends of its scale."""
+def _clip_interval(value: MetricValue, scale: Scale | None) -> MetricValue:
+    """Return a value with its interval clipped to its scale."""
     if scale is None or value.value is None or value.interval is None:
         return value
     low, high = scale
@@ -269,14 +271,15 @@ def _cut_interval(value: MetricValue, scale: Scale | None) -> MetricValue:
     return replace(value, interval=interval)
 
 
-# The whole, and each group
+# All rows, and each group
 
 
 @dataclass(frozen=True)
 class _Measured:
-    """The whole, or one group: which samples count, its values, and the ratios behind these.
+    """The results for all rows or one group: the samples that count, the values, and the ratios
+    behind them.
 
-    `clusters` are the ratios of each cluster; None where rows are independent.
+    `clusters` are the ratios of each cluster; None if rows are independent.
     """
 
     coverage: Coverage
@@ -291,7 +294,7 @@ def _compute_values(keyed: KeyedMetric, table: _ScoreTable) -> list[MetricValue]
     groups: dict[str, dict[str, _Measured]] = {}
     for column in keyed.design.group_by:
         groups[column] = {}
-        if table.find_groups(column).n_unique() <= MOST_GROUPS:
+        if table.find_groups(column).n_unique() <= MAX_GROUPS:
             measured = _measure(keyed, table, column)
             for (label,), group in sorted(measured.items()):
                 groups[column][label] = group
@@ -300,13 +303,13 @@ def _compute_values(keyed: KeyedMetric, table: _ScoreTable) -> list[MetricValue]
         breakdowns = []
         for column, members in groups.items():
             if members:
-                breakdowns.append(_state_groups(value, keyed, column, members))
+                breakdowns.append(_make_groups(value, keyed, column, members))
             else:
                 size = table.find_groups(column).n_unique()
-                note = f"there are more than {MOST_GROUPS} groups"
+                note = f"there are more than {MAX_GROUPS} groups"
                 macro = GroupValue(None, None, size, note=note)
                 breakdowns.append(Groups(column, (), macro))
-        value = _cut_interval(value, keyed.scale)  # noqa: PLW2901 - the same, within its scale
+        value = _clip_interval(value, keyed.scale)  # noqa: PLW2901 - the same, within its scale
         bounded.append(replace(value, groups=(*value.groups, *breakdowns)))
     return bounded
 
@@ -323,7 +326,7 @@ def _measure(
     if column is not None:
         labels.append(table.find_groups(column))
         if cluster_by == column:
-            # Where groups are the clusters, each has but one.
+            # If the groups are the clusters, each has only one.
             cluster_by = None
     clusters = table.find_clusters(cluster_by)
     if not isinstance(metric, CountingMetric):
@@ -368,7 +371,7 @@ def _measure_scores(
         try:
             values = keyed.metric.compute(part)
         except ScoringError as error:
-            values = [_state_error(keyed.metric, error)]
+            values = [_make_error(keyed.metric, error)]
         if values:
             first, *_ = values
             coverage = Coverage(first.n, Counter(first.n_excluded))
@@ -383,16 +386,16 @@ def _measure_counts(metric: CountingMetric, counts: ValueCounts) -> _Measured:
     sums = metric.collect(counts)
     try:
         metric.check(counts)
-        values = metric.state_values(counts, sums)
+        values = metric.make_values(counts, sums)
     except ScoringError as error:
-        values = [_state_error(metric, error)]
+        values = [_make_error(metric, error)]
     if not metric.has_ratios:
         sums = Sums()
     return _Measured(counts, values, sums)
 
 
-def _state_error(metric: Metric, error: ScoringError) -> MetricValue:
-    """Return a value without a number, and why it has none."""
+def _make_error(metric: Metric, error: ScoringError) -> MetricValue:
+    """Return a value without a number, with the reason."""
     name = getattr(metric, "name", None)
     if name is None:
         name = "_".join([*metric.fields(), metric.type])
@@ -408,15 +411,15 @@ def _bound_by_clusters(
     metric: CountingMetric,
     measured: _Measured,
 ) -> list[MetricValue]:
-    """Return values with the interval that allows for their clusters.
+    """Return values with intervals that allow for their clusters.
 
-    The one they had does not hold.
+    Their previous intervals are not valid.
     """
     averages = metric.averages(measured.sums)
     uses = Counter(value.name for value in measured.values)
     bounded = []
     for value in measured.values:
-        # An average is the mean of several ratios, any other value is one.
+        # An average is the mean of several ratios, any other value is a single ratio.
         names = averages.get(value.name, [value.name])
         if not (metric.has_ratios and measured.coverage.n and names):
             bounded.append(_note_no_formula(value, design))
@@ -434,11 +437,11 @@ def _bound_by_clusters(
 
 
 def _note_no_formula(value: MetricValue, design: Design) -> MetricValue:
-    return _note_interval(value, f"no formula for {design.cluster_noun} fits this type")
+    return _note_interval(value, f"there is no formula for {design.cluster_noun} with this type")
 
 
 def _note_interval(value: MetricValue, note: str | None) -> MetricValue:
-    """Return the value without its interval; if it has a number, it says why."""
+    """Return the value without its interval, with a note if it has a number."""
     if value.value is None:
         note = None
     return replace(
@@ -465,8 +468,8 @@ def bound_clustered(
         return value
     noun = design.cluster_noun
     note = None
-    if size < FEWEST_CLUSTERS:
-        note = f"an interval needs at least {FEWEST_CLUSTERS} {noun}, there are {size}"
+    if size < MIN_CLUSTERS:
+        note = f"an interval needs at least {MIN_CLUSTERS} {noun}, there are {size}"
     elif not std_error:
         note = f"all {size} {noun} are alike"
     if note is not None:
@@ -482,10 +485,10 @@ def bound_clustered(
     return replace(value, **vars(margin))
 
 
-# Values by group: micro is the value itself, macro their average over the groups
+# Values by group: micro is the overall value, macro the average of the groups
 
 
-def _state_groups(
+def _make_groups(
     value: MetricValue,
     keyed: KeyedMetric,
     column: str,
@@ -496,7 +499,7 @@ def _state_groups(
     defined: dict[str, MetricValue] = {}
     for label, group in groups.items():
         member = _find_value(value, keyed, group)
-        listed.append(_describe(label, _cut_interval(member, keyed.scale)))
+        listed.append(_describe(label, _clip_interval(member, keyed.scale)))
         if member.value is not None:
             defined[label] = member
     if not defined:
@@ -509,7 +512,7 @@ def _state_groups(
     mean = replace(_average_values(members), note=note)
     counted = [groups[label] for label in defined]
     mean = _bound_average(mean, members, counted, keyed.design, column)
-    mean = _cut_interval(mean, keyed.scale)
+    mean = _clip_interval(mean, keyed.scale)
     return Groups(column, tuple(listed), _describe(None, mean))
 
 
@@ -536,7 +539,7 @@ def _bound_average(
         margin = replace(_average_margins(members), is_share=mean.is_share)
         return replace(mean, **vars(margin))
     if design.cluster_by == column:
-        # The groups stand for others like them, and what counts is how far they differ.
+        # The groups are a sample of similar groups, so their differences are the spread.
         clusters = []
         for member in members:
             number = Fraction(member.value or 0)
@@ -545,19 +548,19 @@ def _bound_average(
     if any(mean.name in group.sums for group in groups):
         clusters = _gather_clusters(mean.name, groups)
         return bound_clustered(mean, clusters, design)
-    return replace(mean, interval_note="no formula for clusters fits this type")
+    return replace(mean, interval_note="there is no formula for clusters with this type")
 
 
 def _find_value(value: MetricValue, keyed: KeyedMetric, group: _Measured) -> MetricValue:
-    """Return the value of the same name in a group."""
+    """Return a group's value of the same name."""
     for member in group.values:
         if member.name == value.name:
             return member
     coverage = group.coverage
     absent = group.sums.absent
     if absent.bottom and isinstance(keyed.metric, BaseMetric):
-        # A label that it never has is none of its samples.
-        return keyed.metric.state_share(value.name, absent.share, coverage)
+        # A label that does not occur in the group has the share 0.
+        return keyed.metric.make_share(value.name, absent.share, coverage)
     return MetricValue(
         value.name,
         None,
@@ -569,7 +572,7 @@ def _find_value(value: MetricValue, keyed: KeyedMetric, group: _Measured) -> Met
 
 
 def _average_margins(values: Sequence[MetricValue]) -> Margin:
-    """Return how sure the mean of the groups is, each measured with an error of its own."""
+    """Return the margin of the mean of the groups, each with its own standard error."""
     shares = []
     for value in values:
         count = value.details.get("count")
@@ -583,7 +586,7 @@ def _average_margins(values: Sequence[MetricValue]) -> Margin:
 
 
 def _gather_clusters(name: str, groups: Sequence[_Measured]) -> list[list[Ratio]]:
-    """Return of each cluster its sums in every group: a cluster may lie in several."""
+    """Return the sums of each cluster in every group: a cluster may be in several groups."""
     nothing = Ratio()
     clusters: dict[Any, list[Ratio]] = {}
     for place, group in enumerate(groups):

@@ -29,7 +29,7 @@ AN_END = Margin(interval_note="the end of a sample says nothing about values not
 
 @dataclass(frozen=True)
 class _FieldMetric(RatioMetric):
-    """A number from the numbers of one field; booleans count as 1 and 0."""
+    """A statistic of the numbers in one field; booleans count as 1 and 0."""
 
     field: str
     name: str | None = None
@@ -42,7 +42,7 @@ class _FieldMetric(RatioMetric):
         return self.name or f"{self.field}_{self.type}"
 
     def value_names(self) -> ValueNames:
-        """Return what the value will be called; right or wrong is 1 or 0 in every scorer."""
+        """Return the name of the value; in every scorer, right is 1 and wrong is 0."""
         score_name = self.field.partition(".")[0]
         return ValueNames((self.value_name,), is_share=score_name == "is_correct")
 
@@ -61,37 +61,39 @@ class _FieldMetric(RatioMetric):
 
 @dataclass(frozen=True)
 class Mean(_FieldMetric):
-    """The mean of a field; of 0/1 values a share."""
+    """The mean of a field; a share if the values are 0 or 1."""
 
     type: ClassVar[str] = "mean"
 
     def find_scale(self, scales: Mapping[str, Scale]) -> Scale | None:
-        """Return the scale of the field, which no aggregate of trials and no mean leaves."""
+        """Return the scale of the field, which is also that of means and of aggregates of
+        trials.
+        """
         score_name = self.field.partition(".")[0]
         return scales.get(score_name)
 
 
 class _SpreadMetric(_FieldMetric):
-    """A number that is no ratio of sums, and has no interval."""
+    """A statistic that is not a ratio of sums and has no interval."""
 
     has_ratios: ClassVar[bool] = False
 
 
 class _EndMetric(_SpreadMetric):
-    """The value at one end of those of a field."""
+    """The smallest or the largest value of a field."""
 
-    #: Where it stands among the sorted values.
+    #: Its position among the sorted values.
     place: ClassVar[int]
 
-    def state_ratio(self, counts: ValueCounts, ratio: Ratio) -> MetricValue:  # noqa: ARG002 - sums have no ends
-        """Return the number at the end."""
+    def make_ratio_value(self, counts: ValueCounts, ratio: Ratio) -> MetricValue:  # noqa: ARG002 - needs the single values
+        """Return the smallest or the largest number."""
         numbers = []
         for (value,), _ in counts.counts:
             number = read_number(value)
             if number is not None:
                 numbers.append(float(number))
         end = sorted(numbers)[self.place]
-        return self.state(self.value_name, end, counts, margin=AN_END)
+        return self.make_value(self.value_name, end, counts, margin=AN_END)
 
 
 @dataclass(frozen=True)
@@ -112,11 +114,11 @@ class Min(_EndMetric):
 
 @dataclass(frozen=True)
 class StdDev(_SpreadMetric):
-    """The sample standard deviation (n - 1) of a field; none for fewer than two values."""
+    """The sample standard deviation (n - 1) of a field; null for fewer than two values."""
 
     type: ClassVar[str] = "std_dev"
 
-    def state_ratio(self, counts: ValueCounts, ratio: Ratio) -> MetricValue:
+    def make_ratio_value(self, counts: ValueCounts, ratio: Ratio) -> MetricValue:
         """Return the standard deviation."""
         value = ratio.std_dev
         note = None
@@ -124,7 +126,7 @@ class StdDev(_SpreadMetric):
             note = "it needs at least two values, there is one"
         elif value is None:
             note = "the value is too large for a float"
-        return self.state(
+        return self.make_value(
             self.value_name,
             value,
             counts,
@@ -137,8 +139,8 @@ class StdDev(_SpreadMetric):
 class WeightedAverage(RatioMetric):
     """The mean of the weights of a field's values.
 
-    A value finds its weight by its text, or, if both are numbers, as a number (`1.0` finds `1`). A
-    value without a weight is left out and counted.
+    A value is matched to its weight as text, or, if both are numbers, as a number (`1.0` matches
+    `1`). A value without a weight is left out and counted.
     """
 
     field: str
@@ -146,7 +148,7 @@ class WeightedAverage(RatioMetric):
     name: str | None = None
 
     type: ClassVar[str] = "weighted_average"
-    #: Weights are no outcomes, even those that are 0 or 1.
+    #: Weights are not outcomes, even if they are 0 or 1.
     outcomes: ClassVar[tuple[Addition, ...]] = ()
 
     def __post_init__(self) -> None:
@@ -185,7 +187,7 @@ class WeightedAverage(RatioMetric):
         return Fraction(weight), 1
 
     def find_scale(self, scales: Mapping[str, Scale]) -> Scale | None:  # noqa: ARG002 - the protocol's signature
-        """Return the ends of the weights."""
+        """Return the smallest and the largest weight."""
         weights = self.weights.values()
         return float(min(weights)), float(max(weights))
 
@@ -194,7 +196,7 @@ def find_weight(
     weights: Mapping[str | bool | float, float],
     value: object,
 ) -> float | None:
-    """Return the weight whose key is the value's text, else the same number, else None."""
+    """Return the weight whose key is the value's text, or else the same number, or else None."""
     label = write_label(value)
     number = read_number(value)
     same_number = None

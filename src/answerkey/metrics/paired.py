@@ -1,10 +1,10 @@
-"""Two runs on the same samples: the mean difference, how sure it is, and whether chance explains
-it.
+"""Paired comparison of two runs: the mean difference on the same samples, its interval, and tests.
 
-Below: how many samples a comparison needs, and what it can show with those there are (Miller 2024).
-A sample's difference of two models varies by the sample (`between`, ω²), and by chance each time a
-model is asked (`first` and `second`, σ²), which asking several times averages out. The plan is for
-a two-sided test of the mean difference, which is normal for as many samples as evaluations have.
+Also power analysis: how many samples a comparison needs, and the difference that given samples can
+detect (Miller 2024). A sample's difference between two models varies with the sample (`between`,
+ω²), and by chance with each call (`first` and `second`, σ²), which repeated calls average out. The
+plan is for a two-sided test of the mean difference, which is approximately normal for the numbers
+of samples in evaluations.
 """
 
 from __future__ import annotations
@@ -29,23 +29,22 @@ from answerkey.metrics.intervals import (
     student_tails,
     wilson,
 )
-from answerkey.metrics.measure import FEWEST_CLUSTERS
+from answerkey.metrics.measure import MIN_CLUSTERS
 
-#: With fewer samples on which the runs differ, mean ± t · error misses too often.
-FEWEST_FLIPS = 10
+#: With fewer samples on which the runs differ, the coverage of mean ± t · error is too low.
+MIN_FLIPS = 10
 
-#: Which test a p-value is of.
+#: The test behind a p-value.
 EXACT_TEST, PAIRED_TEST, CLUSTERED_TEST = "mcnemar_exact", "paired_t", "clustered_t"
 
-#: A value of the first run, of the second, and how many samples have both.
+#: A value of the first run, a value of the second, and the number of samples with both.
 Pair = tuple[float, float, int]
 
 
 @dataclass(frozen=True)
 class Flips:
-    """How many samples both runs have right, only one of them, or neither.
-
-    For values that are 0 or 1.
+    """The number of samples that both runs got right, only one of them, or neither. Values must be
+    0 or 1.
     """
 
     both: int
@@ -55,15 +54,15 @@ class Flips:
 
     @property
     def n(self) -> int:
-        """How many samples there are."""
+        """The number of samples."""
         return self.both + self.first_only + self.second_only + self.neither
 
 
 @dataclass(frozen=True)
 class Evidence(Margin):
-    """How sure a difference is.
+    """The uncertainty of a difference.
 
-    `p` is the chance of one as large if there were none, by `p_method`.
+    `p` is the p-value of the test `p_method`.
     """
 
     p: float | None = None
@@ -75,7 +74,7 @@ class Evidence(Margin):
 class Difference:
     """The mean of first minus second over the same samples.
 
-    `flips`, `p_exact` and `p_mid` (McNemar's tests) only where all values are 0 or 1.
+    `flips`, `p_exact` and `p_mid` (McNemar's tests) are set only if all values are 0 or 1.
     """
 
     n: int
@@ -110,11 +109,11 @@ def measure_difference(
     if clusters is not None:
         ratios = [[_sum_differences(cluster)] for cluster in clusters.values()]
         error, _ = measure_clustered_error(ratios)
-        evidence = _weigh_clusters(value, error, len(clusters))
+        evidence = _test_clusters(value, error, len(clusters))
     elif flips is not None:
-        evidence = _weigh_flips(value, differences.std_error, flips, p_exact)
+        evidence = _test_flips(value, differences.std_error, flips, p_exact)
     else:
-        evidence = _weigh_samples(value, differences.std_error, n)
+        evidence = _test_samples(value, differences.std_error, n)
     return Difference(
         n,
         float(first / n),
@@ -128,7 +127,7 @@ def measure_difference(
 
 
 def _count_flips(pairs: Sequence[Pair]) -> Flips | None:
-    """Return the flips of values that are 0 or 1; None where some are not."""
+    """Return the flips of values that are all 0 or 1; None if some are not."""
     counts: Counter[tuple[float, float]] = Counter()
     for left, right, count in pairs:
         if left not in {0, 1} or right not in {0, 1}:
@@ -142,16 +141,16 @@ def _count_flips(pairs: Sequence[Pair]) -> Flips | None:
     )
 
 
-def _weigh_clusters(
+def _test_clusters(
     value: float,
     error: float | None,
     clusters: int,
 ) -> Evidence:
-    """Return how sure a difference over clusters is."""
-    if clusters < FEWEST_CLUSTERS:
-        note = f"it needs {FEWEST_CLUSTERS} clusters, there are {clusters}"
+    """Return the evidence for a difference over clusters."""
+    if clusters < MIN_CLUSTERS:
+        note = f"it needs {MIN_CLUSTERS} clusters, there are {clusters}"
         return Evidence(error, interval_note=note, clusters=clusters)
-    evidence = _weigh_samples(value, error, clusters, noun=f"{clusters} clusters")
+    evidence = _test_samples(value, error, clusters, noun=f"{clusters} clusters")
     if evidence.interval is None:
         return replace(evidence, clusters=clusters)
     return replace(
@@ -162,14 +161,14 @@ def _weigh_clusters(
     )
 
 
-def _weigh_flips(
+def _test_flips(
     value: float,
     error: float | None,
     flips: Flips,
     p_exact: float | None,
 ) -> Evidence:
-    """Return how sure a difference of right answers is."""
-    if flips.first_only + flips.second_only < FEWEST_FLIPS:
+    """Return the evidence for a difference of right answers."""
+    if flips.first_only + flips.second_only < MIN_FLIPS:
         method = NEWCOMBE
         interval = bound_flips(flips)
     else:
@@ -185,16 +184,16 @@ def _weigh_flips(
     )
 
 
-def _weigh_samples(
+def _test_samples(
     value: float,
     error: float | None,
     n: int,
     *,
     noun: str = "samples",
 ) -> Evidence:
-    """Return how sure a difference over independent samples is."""
+    """Return the evidence for a difference over independent samples."""
     if not error:
-        note = "there is one sample" if n == 1 else f"all {noun} differ alike"
+        note = "there is only one sample" if n == 1 else f"all {noun} differ alike"
         return Evidence(error, interval_note=note)
     p = student_tails(value / error, n - 1)
     interval = student(value, error, n - 1)
@@ -228,8 +227,8 @@ def mcnemar(flips: Flips) -> tuple[float, float]:
 def bound_flips(flips: Flips) -> Interval:
     """Return the 95 % interval of a difference of paired shares, for any number of flips.
 
-    Newcombe's (1998, method 10): the distances from the shares to the ends of their Wilson
-    intervals, with the correlation of the pairs.
+    It is Newcombe's (1998, method 10): from the distances of the shares to the ends of their Wilson
+    intervals, and the correlation of the pairs.
     """
     n = flips.n
     first = flips.both + flips.first_only
@@ -241,7 +240,7 @@ def bound_flips(flips: Flips) -> Interval:
     first_above = high - first / n
     second_below = second / n - second_low
     second_above = second_high - second / n
-    # The correlation of right answers, drawn towards 0 by half a sample where it is positive.
+    # The correlation of right answers, shrunk towards 0 by half a sample if it is positive.
     tie = 0.0
     spread = first * (n - first) * second * (n - second)
     if spread:
@@ -256,14 +255,14 @@ def bound_flips(flips: Flips) -> Interval:
     return value - reach_below, value + reach_above
 
 
-def adjust_by_holm(chances: Sequence[float | None]) -> list[float | None]:
+def adjust_by_holm(p_values: Sequence[float | None]) -> list[float | None]:
     """Return p-values corrected for their number by Holm's step-down method; None stays None."""
     ordered = []
-    for place, p in enumerate(chances):
+    for place, p in enumerate(p_values):
         if p is not None:
             ordered.append((p, place))
     ordered.sort()
-    adjusted: list[float | None] = [None] * len(chances)
+    adjusted: list[float | None] = [None] * len(p_values)
     largest = 0.0
     for rank, (p, place) in enumerate(ordered):
         product = (len(ordered) - rank) * p
@@ -277,26 +276,28 @@ def adjust_by_holm(chances: Sequence[float | None]) -> list[float | None]:
 
 @dataclass(frozen=True)
 class Aim:
-    """How sure a test is to be: `alpha` of calling chance a difference, `power` of seeing one."""
+    """The errors of a test: `alpha` is the risk of a false difference, `power` the chance to detect
+    a true one.
+    """
 
     alpha: float = 0.05
     power: float = 0.8
 
     @property
     def reach(self) -> float:
-        """How many standard errors a difference must have."""
+        """The number of standard errors that a difference must have."""
         critical = NORMAL.inv_cdf(1 - self.alpha / 2)
         return critical + NORMAL.inv_cdf(self.power)
 
 
 def count_samples(variance: float, difference: float, aim: Aim) -> int:
-    """Return how many samples it takes to see a difference; at least one."""
+    """Return the number of samples needed to detect a difference; at least one."""
     samples = (aim.reach / difference) ** 2 * variance
     return max(1, math.ceil(samples))
 
 
-def find_smallest(variance: float, samples: int, aim: Aim) -> float:
-    """Return the smallest difference that so many samples show."""
+def smallest_difference(variance: float, samples: int, aim: Aim) -> float:
+    """Return the smallest difference that this number of samples can detect."""
     return aim.reach * math.sqrt(variance / samples)
 
 
@@ -306,7 +307,7 @@ def measure_power(
     difference: float,
     alpha: float,
 ) -> float:
-    """Return how often so many samples show a difference that is there."""
+    """Return the probability that this number of samples detects a true difference."""
     if not variance:
         return 1.0
     errors = difference / math.sqrt(variance / samples)

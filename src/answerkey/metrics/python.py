@@ -1,4 +1,4 @@
-"""`python`: a user's own function computes the values, in a process of its own."""
+"""`python`: a user's own function computes the values, in its own process."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from answerkey.types import MetricValue, Scores
 if TYPE_CHECKING:
     from answerkey.sandbox import Snippet
 
-OWN_FUNCTION = "how sure the number of your own function is, only you can tell"
+OWN_FUNCTION = "the uncertainty of your own function's number is unknown"
 
-#: How long a snippet may take for all samples of a task.
+#: The time limit of a snippet for all samples of a task, in seconds.
 SECONDS = 300.0
 
 
 @dataclass(frozen=True)
 class PythonMetric(BaseMetric):
-    """What `compute_metrics(scores)` returns: names to numbers.
+    """The numbers that `compute_metrics(scores)` returns, by name.
 
     The snippet sees the samples that count, in dataset order.
     """
@@ -45,7 +45,7 @@ class PythonMetric(BaseMetric):
             raise SpecError("E108", message, hint=hint)
 
     def fields(self) -> tuple[str, ...]:
-        """Return no names: which fields the snippet reads is not known."""
+        """Return no names: the fields that the snippet reads are unknown."""
         return ()
 
     def snippets(self) -> tuple[Snippet, ...]:
@@ -62,14 +62,14 @@ class PythonMetric(BaseMetric):
     def compute(self, scores: Scores) -> list[MetricValue]:
         """Return the snippet's values.
 
-        A failure is one value without number, its traceback in `details`.
+        A failure is a single value without a number, with the traceback in `details`.
         """
         from answerkey.sandbox import SnippetError, SnippetProcess
 
         rows = list_scores(scores)
         coverage = count_coverage(scores)
         if not rows:
-            return [self.state(self.type, None, coverage, note=NOTHING_COUNTED)]
+            return [self.make_value(self.type, None, coverage, note=NOTHING_COUNTED)]
         [snippet] = self.snippets()
         try:
             with SnippetProcess(snippet, seconds=SECONDS) as process:
@@ -80,22 +80,22 @@ class PythonMetric(BaseMetric):
             if lines and problem.kind in {"raised", "load"}:
                 message = lines[-1]
             details = {"kind": problem.kind, "traceback": problem.traceback}
-            return [self._state_failure(message, coverage, details)]
+            return [self._make_failure(message, coverage, details)]
         if not isinstance(computed, Mapping) or not computed:
             message = f"it returned {shorten(computed)}, not a mapping of names to numbers"
-            return [self._state_failure(message, coverage, {"kind": "bad_value"})]
+            return [self._make_failure(message, coverage, {"kind": "bad_value"})]
         values = []
         for name, value in computed.items():
-            values.append(self._state_computed(str(name), value, coverage))
+            values.append(self._make_computed(str(name), value, coverage))
         return values
 
-    def _state_failure(
+    def _make_failure(
         self,
         message: str,
         coverage: Coverage,
         details: Mapping[str, object],
     ) -> MetricValue:
-        return self.state(
+        return self.make_value(
             self.type,
             None,
             coverage,
@@ -103,7 +103,7 @@ class PythonMetric(BaseMetric):
             details=details,
         )
 
-    def _state_computed(
+    def _make_computed(
         self,
         name: str,
         value: object,
@@ -112,15 +112,15 @@ class PythonMetric(BaseMetric):
         number = read_number(value)
         if number is not None:
             margin = Margin(interval_note=OWN_FUNCTION)
-            return self.state(name, float(number), coverage, margin=margin)
+            return self.make_value(name, float(number), coverage, margin=margin)
         problem = f"{shorten(value)}, not a number"
         if isinstance(value, int | float):
             problem = "a number that is not finite"
-        return self.state(name, None, coverage, note=f"the snippet returned {problem}")
+        return self.make_value(name, None, coverage, note=f"the snippet returned {problem}")
 
 
 def list_scores(scores: Scores) -> list[dict[str, object]]:
-    """Return the scores that count as plain values, in order."""
+    """Return the scores that count, as plain values, in order."""
     counted = scores.take(scores.counted().arg_true())
     rows: list[dict[str, object]] = []
     for score in counted.rows():

@@ -1,6 +1,7 @@
-"""What the summary needs besides the metrics: counts that add up, reasons, letters and categories.
+"""The counts of a task that a summary shows in addition to metrics: statuses, reasons, letters,
+categories.
 
-The counts of a task are a plain mapping that JSON can hold, called its `tally` in files:
+The counts of a task are a plain mapping for JSON, called `tally` in files:
 
     counts              samples = scored + failed + errors, scored = valid + invalid; refused and
                         declined are parts of invalid
@@ -66,23 +67,23 @@ from answerkey.types import (
     Validity,
 )
 
-#: Columns that hold a sample's category, the first one that a dataset has.
+#: Columns that may contain a sample's category; the first one that a dataset has is used.
 CATEGORY_COLUMNS = ("category", "subject", "topic", "domain", "subset")
-#: How samples without a category are called.
+#: The category of samples without one.
 NO_CATEGORY = NO_GROUP
-#: How much of a completion an example shows.
+#: The number of characters of a completion shown in an example.
 EXAMPLE_CHARACTERS = 200
-#: Why a row has no score that was left out because the first ones all failed in the same way.
+#: The reason of rows that were skipped because the first rows all failed in the same way.
 STOPPED_EARLY = "STOPPED_EARLY"
-#: Why a sample has no score where the call to a judge or a fallback failed.
+#: The reasons of samples without a score because the call to a judge or a fallback failed.
 MODEL_CALL_FAILED = frozenset(["JUDGE_CALL_FAILED", "FALLBACK_CALL_FAILED"])
-#: What is no failure of the scorer itself: a model that gave no reply, a row that was left out.
+#: Reasons that are not failures of the scorer itself: a model without a reply, a skipped row.
 NOT_SCORING = MODEL_CALL_FAILED | {STOPPED_EARLY}
 
-#: What a reason is grouped by: all before its second colon, for `SNIPPET_FAILED (raised): KeyError:
-#: 'x'` has as many forms as there are keys.
+#: Reasons are grouped by the text before the second colon: `SNIPPET_FAILED (raised): KeyError: 'x'`
+#: would have as many forms as keys.
 _REASON_GROUP = r"^([^:]*(?:: [^:]*)?)"
-#: The metadata that counts are made of.
+#: The metadata that the counts need.
 COUNTED_FIELDS = frozenset(
     {
         "choices",
@@ -97,29 +98,28 @@ COUNTED_FIELDS = frozenset(
         "validity_reason",
     }
 )
-#: What of the counts is of samples under trials and orders.
+#: The counts that are of samples, not rows, with trials and orders.
 _OF_SAMPLES = ("counts", "failed", "errors", "excluded")
 _CALL_STATUSES = pl.Enum(CompletionStatus)
 _RIGHT_OR_WRONG = (0.0, 1.0)
 
 TaskCounts = dict[str, Any]
-#: A row that shows what a reason means: by the kind of reason and the reason.
+#: An example row for each kind of reason and reason.
 Examples = dict[tuple[str, str], dict[str, str | None]]
-#: How often something went wrong for each reason, with an example.
+#: The count and an example of each reason.
 Reasons = dict[str, dict[str, Any]]
 
 
-# What is kept of rows, chunk by chunk
+# Facts about rows, chunk by chunk
 
 
 @dataclass(frozen=True)
 class RowFacts:
-    """What the metrics and counts need to know of rows besides their scores.
+    """Facts about rows that the metrics and counts need in addition to the scores.
 
-    `table` has a row for each sample and trial, in the order of the scores, and no texts. Where
+    `table` has a row for each sample and trial, in the order of the scores, without texts. If
     options are shown in several orders it has `base_sample_id` (a hash), `left_in_place` and
-    `is_extra`; a column of the dataset `x` is there in `label:x`; then come the columns of
-    `describe_rows`.
+    `is_extra`; the dataset column `x` is `label:x`; then follow the columns of `describe_rows`.
     """
 
     table: pl.DataFrame
@@ -127,7 +127,7 @@ class RowFacts:
 
     @classmethod
     def join(cls, chunks: Sequence[RowFacts]) -> RowFacts:
-        """Return the facts of all chunks; of several examples the first one stays."""
+        """Return the facts of all chunks, keeping the first example of each kind."""
         examples: Examples = {}
         for chunk in chunks:
             examples = chunk.examples | examples
@@ -136,7 +136,7 @@ class RowFacts:
 
 
 def describe_samples(samples: Samples, columns: Iterable[str]) -> pl.DataFrame:
-    """Return what is known of these rows, with the labels in these columns of the dataset."""
+    """Return the facts about these rows, with the labels from these columns of the dataset."""
     series: list[pl.Series] = []
     if samples.orders is not None:
         left_in_place = pl.selectors.by_name("left_in_place", require_all=False)
@@ -162,11 +162,11 @@ def describe_rows(
     main: str,
     columns: Iterable[str] = (),
 ) -> RowFacts:
-    """Return what the metrics and counts need to know of a chunk, without ids and texts.
+    """Return the facts about a chunk that the metrics and counts need, without ids and texts.
 
-    The table has `call_status`, `is_cut_off` and `is_thinking`, and where another tool has judged
-    the completions `their_score`. Ids and beginnings of texts are kept of the first
-    row with each reason.
+    The table has `call_status`, `is_cut_off` and `is_thinking`, and `their_score` if another tool
+    has judged the completions. The id and the beginning of the text are kept for the first row with
+    each reason.
     """
     calls = completions.column("status").cast(_CALL_STATUSES)
     texts = completions.column("completion")
@@ -202,9 +202,9 @@ def describe_rows(
 
 
 def find_invalid_reasons(scores: Scores, calls: pl.Series) -> pl.Series:
-    """Return why each completion is invalid, null where it is valid.
+    """Return why each completion is invalid; null if it is valid.
 
-    By its status if no scorer says so.
+    If no scorer gives a reason, it is the status.
     """
     validity = scores.columns.get("completion_validity")
     if validity is None:
@@ -219,7 +219,7 @@ def find_invalid_reasons(scores: Scores, calls: pl.Series) -> pl.Series:
 
 
 def _list_reasons(scores: Scores, calls: pl.Series) -> dict[str, pl.DataFrame]:
-    """Return which rows are `invalid`, `failed` or in `errors`, with their reasons."""
+    """Return the rows that are `invalid`, `failed` or in `errors`, with their reasons."""
     status = scores.frame["status"]
     reasons = scores.frame["reason"]
     invalid = find_invalid_reasons(scores, calls)
@@ -264,7 +264,7 @@ def _count_reasons(
     rows: pl.DataFrame,
     examples: Examples,
 ) -> Reasons:
-    """Return count and example of each reason, in the order in which they first occur."""
+    """Return the count and an example of each reason, in order of first occurrence."""
     counted = {}
     groups = count_combinations(rows.select("reason"))
     for reason, count in groups.iter_rows():
@@ -274,11 +274,9 @@ def _count_reasons(
 
 
 def find_failures(facts: RowFacts, verdicts: Mapping[str, Scores]) -> dict[str, Reasons]:
-    """Return which scorers failed, on how many rows, and how: scorer key → reason → count and first
-    example.
+    """Return the failures of each scorer: scorer key → reason → count and first example.
 
-    The other counts are those of the main scorer; a scorer beside it that fails would not be seen
-    in them.
+    The other counts are those of the main scorer, so they do not show failures of other scorers.
     """
     failures = {}
     for key, scores in verdicts.items():
@@ -294,7 +292,9 @@ def find_same_failure(
     failures: Mapping[str, Mapping[str, Any]],
     rows: int,
 ) -> str | None:
-    """Return what all rows have failed with, as `scorer: reason`; None when some have not."""
+    """Return the failure shared by all rows, as `scorer: reason`; None if some did not fail with
+    it.
+    """
     for key, reasons in failures.items():
         for reason, entry in reasons.items():
             if entry["count"] == rows and reason not in NOT_SCORING:
@@ -313,8 +313,7 @@ def count_task(
     num_trials: int = 1,
     category: str | None = None,
 ) -> TaskCounts:
-    """Return the counts of a task, of the main scorer except for the failures, which are of every
-    one.
+    """Return the counts of a task: those of the main scorer, and the failures of every scorer.
 
     All tables have the same rows, `num_trials` for each sample.
     """
@@ -374,11 +373,11 @@ def _count_samples(
     num_trials: int,
     extra: int,
 ) -> None:
-    """Put the counts of samples in place of those of rows."""
+    """Replace the counts of rows with those of samples."""
     rows = facts.table
     row_counts = counts["counts"]
     reasons = find_invalid_reasons(scores, rows["call_status"])
-    # An error is worse than a failure, a refusal worse than an answer that cannot be read.
+    # An error is worse than a failure, and a refusal worse than an unreadable answer.
     status = scores.frame["status"]
     is_refused = reasons == CompletionStatus.REFUSED.value
     severity = pl.max_horizontal(
@@ -403,7 +402,7 @@ def _count_samples(
 
 
 def find_category_column(columns: Iterable[str]) -> str | None:
-    """Return the column that holds categories, or None."""
+    """Return the column with the categories, or None."""
     present = set(columns)
     for name in CATEGORY_COLUMNS:
         if name in present:
@@ -459,14 +458,16 @@ def count_rows(
 
 
 def _count_fields(scores: Scores, *names: str) -> Iterator[tuple[Any, ...]]:
-    """Yield the combinations of fields, as texts, each with the number of rows that count."""
+    """Yield the combinations of fields, as texts, each with its number of counted rows."""
     columns = [scores.text(name).alias(name) for name in names]
     counted = pl.DataFrame(columns).filter(scores.counted())
     return count_combinations(counted).iter_rows()
 
 
 def _count_doubted(scores: Scores) -> dict[str, int]:
-    """Return how many INVALID completions state a choice in doubt, and how many the true one."""
+    """Return the number of INVALID completions that state a doubted choice, and of those that state
+    the true one.
+    """
     names = ("completion_validity", "doubted_choice", "ground_truth_choice")
     counts = {"count": 0, "correct": 0}
     for validity, doubted, truth, rows in _count_fields(scores, *names):
@@ -477,7 +478,7 @@ def _count_doubted(scores: Scores) -> dict[str, int]:
 
 
 def _count_each(values: pl.Series) -> dict[str, int]:
-    """Return how often each value occurs, null left out."""
+    """Return the number of occurrences of each value except null."""
     counts = values.drop_nulls().cast(pl.String).value_counts()
     return dict(sorted(counts.iter_rows()))
 
@@ -490,7 +491,7 @@ def count_letters(scores: Scores) -> dict[str, dict[str, int]]:
     letters: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for truth, predicted, rows in _count_fields(scores, *names):
         if predicted is None:
-            predicted = Validity.INVALID.value  # noqa: PLW2901 - how the counts call it
+            predicted = Validity.INVALID.value  # noqa: PLW2901 - its name in the counts
         if truth is not None:
             letters[truth][predicted] += rows
     return sort_keys(letters)
@@ -509,7 +510,7 @@ def count_choices(scores: Scores) -> dict[str, int]:
 
 
 def _read_correct(scores: Scores) -> pl.Series | None:
-    """Return `is_correct` as numbers; None where a scorer says nothing that is one."""
+    """Return `is_correct` as numbers; None if the scorer has no such numbers."""
     correct = scores.column("is_correct")
     if correct is None:
         return None
@@ -548,11 +549,10 @@ def _count_categories(
 
 
 def _count_fallback(scores: Scores) -> dict[str, int]:
-    """Return what a fallback adds to a scorer, of rows that count.
+    """Return the counts of a scorer's fallback, over rows that count.
 
-    n, right, invalid   completions, with what the fallback read
-    asked               completions that it was asked about
-    named, correct      those in which it named a choice, and the right one
+    n, right, invalid   completions, with what the fallback read asked               completions
+    that it was asked about named, correct      those in which it named a choice, and the right one
     failed              calls to it that failed, of all rows
     """
     right = pl.Series("right", scores.column("is_correct"), pl.Float64)
@@ -576,7 +576,7 @@ def _count_fallback(scores: Scores) -> dict[str, int]:
 
 
 def _compare_verdicts(theirs: pl.Series, scores: Scores) -> dict[str, Any]:
-    """Return how the imported verdicts of another tool on the same completions compare with ours.
+    """Return a comparison of another tool's imported verdicts with ours on the same completions.
 
     compared      completions with a verdict of both: right or wrong
     both_right, both_wrong, only_theirs, only_ours
@@ -613,7 +613,7 @@ def _compare_verdicts(theirs: pl.Series, scores: Scores) -> dict[str, Any]:
 
 
 def add_counts(chunks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return nested mappings of counts added up, with their keys in the order of their text."""
+    """Return the sum of nested mappings of counts, with sorted keys."""
     total: dict[str, Any] = {}
     for chunk in chunks:
         for key, value in chunk.items():
@@ -625,14 +625,16 @@ def add_counts(chunks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return sort_keys(total)
 
 
-# What guessing would get, and what is left of an accuracy when that is taken off
+# The accuracy of guessing, and accuracies corrected for it
 
-#: True letter → predicted letter, or anything else for none → count.
+#: True letter → predicted letter, or any other text for none → count.
 Letters = Mapping[str, Mapping[str, int]]
 
 
 def measure_chance(choice_counts: Mapping[int, int]) -> float | None:
-    """Return the mean of 1/K over samples; `choice_counts` says how many samples have K choices."""
+    """Return the mean of 1/K over samples; `choice_counts` counts samples by their number of
+    choices K.
+    """
     total = sum(choice_counts.values())
     if not total:
         return None
@@ -645,7 +647,7 @@ def measure_chance(choice_counts: Mapping[int, int]) -> float | None:
 def correct_for_chance(share: float, chance: float) -> float | None:
     """Return (share - chance) / (1 - chance): 0 is guessing, 1 is all right.
 
-    None when all is chance.
+    None if the chance is 1.
     """
     if chance >= 1:
         return None
@@ -655,8 +657,7 @@ def correct_for_chance(share: float, chance: float) -> float | None:
 def measure_kappa(letters: Letters) -> float | None:
     """Return Cohen's kappa of truths and predictions.
 
-    A sample without a prediction agrees with none. None where agreement by accident would be
-    complete.
+    A sample without a prediction never agrees. None if the expected agreement is complete.
     """
     predicted: Counter[str] = Counter()
     for row in letters.values():
@@ -675,9 +676,7 @@ def measure_kappa(letters: Letters) -> float | None:
 
 
 def measure_recalls(letters: Letters) -> dict[str, float]:
-    """Return, for each letter that is ever true, the share of its samples that were answered with
-    it.
-    """
+    """Return the recall of each letter that is ever true."""
     recalls = {}
     for letter, row in letters.items():
         total = sum(row.values())
@@ -689,8 +688,8 @@ def measure_recalls(letters: Letters) -> dict[str, float]:
 def measure_rstd(recalls: Sequence[float]) -> float | None:
     """Return RStd, the standard deviation of the recalls of letters, in points.
 
-    None for a single letter. The population form: the letters are all there are, no draw from more
-    of them.
+    None for a single letter. It is the population form, since the letters are not a sample of more
+    letters.
     """
     if len(recalls) <= 1:
         return None

@@ -1,9 +1,8 @@
-"""Samples that are asked several times: one row per sample from the rows of its trials or orders of
-options.
+"""Trials and orders of options: aggregate the rows of a sample into one row.
 
-A table of trials has `num_trials` rows for each sample, one after the other, in dataset order. A
-table of orders has one for each order and trial, one after the other; samples may have different
-numbers of them. Below: the same task run several times, how far its numbers, and the score of each
+A table of trials has `num_trials` consecutive rows for each sample, in dataset order. A table of
+orders has one row for each order and trial, also consecutive; samples may have different numbers of
+them. Repetitions of a whole task are compared here too: how far its numbers, and the score of each
 sample, stay the same.
 """
 
@@ -33,8 +32,8 @@ AggregatorName = Literal[
     "pass^k_plugin",
 ]
 
-#: The functions that need `k`; among them those of values that are 0 or 1, which draw k of the
-#: trials without putting them back: the unbiased forms of the plug-in ones.
+#: The functions that need `k`. The unbiased ones draw k of the trials without replacement, and need
+#: values that are 0 or 1.
 WITH_K = frozenset({"pass@k", "pass^k", "pass@k_plugin", "pass^k_plugin"})
 UNBIASED = frozenset({"pass@k", "pass^k"})
 
@@ -47,7 +46,7 @@ SEVERITY = {
 
 @dataclass(frozen=True)
 class Aggregator:
-    """A function of a sample's trials; `k` is for those of `WITH_K` only."""
+    """A function of a sample's trials; `k` is only for the functions in `WITH_K`."""
 
     function: AggregatorName
     k: int | None = None
@@ -60,10 +59,11 @@ class Aggregator:
         return self.function.replace("k", str(self.k), 1)
 
     def apply(self, values: Sequence[object]) -> float | None:
-        """Return the aggregate of one sample, in whatever order its trials are given; rounded once.
+        """Return the aggregate of one sample, rounded once and independent of the order of its
+        trials.
 
-        None when a value is missing or no number, or when it is not what the function is about; NaN
-        when one is not finite.
+        None if a value is missing, not a number, or unsuitable for the function; NaN if one is not
+        finite.
         """
         if not values:
             return None
@@ -89,7 +89,7 @@ class Aggregator:
         return self._count_pass(int(total), len(numbers))
 
     def _estimate_pass(self, share: Fraction) -> float | None:
-        """Return the plug-in form, with the mean as the chance of a success."""
+        """Return the plug-in form, with the mean as the probability of a success."""
         if not 0 <= share <= 1:
             return None
         k = self.k or 1
@@ -98,8 +98,8 @@ class Aggregator:
         return float(1 - (1 - share) ** k)
 
     def _count_pass(self, successes: int, n: int) -> float | None:
-        """Return the chance that k trials, drawn without putting back, are successes, or hold
-        one.
+        """Return the probability that k trials, drawn without replacement, are all successes, or
+        include one.
         """
         k = self.k or 1
         if k > n:
@@ -110,13 +110,13 @@ class Aggregator:
         return (draws - math.comb(n - successes, k)) / draws
 
 
-#: What stands for a score that no aggregator is given for.
+#: The aggregator of scores for which none is given.
 DEFAULT = Aggregator("mean")
 
 
 @dataclass(frozen=True)
 class ScoreAggregator:
-    """How the trials' values of one name become the sample's."""
+    """How the trials' values with one name are aggregated."""
 
     score_name: str
     aggregator: Aggregator
@@ -124,13 +124,13 @@ class ScoreAggregator:
 
 @dataclass(frozen=True)
 class Trials:
-    """How often each sample is asked, and how its values are put together."""
+    """The number of trials of each sample, and the aggregators of its values."""
 
     num_trials: int
     score_aggregators: tuple[ScoreAggregator, ...] = ()
 
     def aggregators_of(self, name: str) -> list[Aggregator]:
-        """Return the aggregators of a value; the first one is what its bare name means."""
+        """Return the aggregators of a value; its bare name refers to the first one."""
         aggregators = []
         for entry in self.score_aggregators:
             if entry.score_name == name:
@@ -138,9 +138,7 @@ class Trials:
         return aggregators or [DEFAULT]
 
     def names_of(self, name: str) -> list[str]:
-        """Return what the aggregates of a value are called: its own name, then one for each
-        aggregator.
-        """
+        """Return the names of a value's aggregates: its own name, then one for each aggregator."""
         names = [name]
         for aggregator in self.aggregators_of(name):
             names.append(f"{name}.{aggregator.label}")
@@ -149,12 +147,12 @@ class Trials:
 
 # Labels of rows, and the samples that they belong to
 
-#: How samples without a group are called.
+#: The name of the group of samples without one.
 NO_GROUP = "(none)"
 
 
 def label_rows(samples: Samples, column: str) -> pl.Series:
-    """Return a column of the dataset as text, as metrics write values; null stays null."""
+    """Return a column of the dataset as text, in the form that metrics use; null stays null."""
     labels: list[str | None] = []
     for value in samples.values(column):
         if value is None:
@@ -165,21 +163,22 @@ def label_rows(samples: Samples, column: str) -> pl.Series:
 
 
 def name_groups(labels: pl.Series) -> pl.Series:
-    """Return labels with the samples that have none in a group of their own."""
+    """Return labels with all unlabelled samples in one group of their own."""
     return labels.cast(pl.String).fill_null(NO_GROUP)
 
 
 def name_clusters(labels: pl.Series, owners: pl.Series) -> pl.Series:
-    """Return labels with each sample that has none in a cluster of its own.
+    """Return labels with each unlabelled sample in its own cluster.
 
-    `owners` are the ids or numbers of the samples. No label begins like the names of such clusters.
+    `owners` are the ids or numbers of the samples. No label begins like the names of these
+    clusters.
     """
     single = "\0" + owners.cast(pl.String)
     return labels.cast(pl.String).fill_null(single)
 
 
 def find_owners(samples: Samples) -> pl.Series:
-    """Return the id of the sample that each row is of, in whatever order its options stand."""
+    """Return the id of each row's sample, whatever the order of its options."""
     if samples.orders is None:
         return samples.ids
     return samples.orders["base_sample_id"]
@@ -196,7 +195,7 @@ def number_samples(rows: pl.DataFrame, size: int, num_trials: int) -> pl.Series:
 
 
 def find_worst_rows(severity: pl.Series, owners: pl.Series) -> pl.Series:
-    """Return for each sample its row with the highest severity, the first of equals."""
+    """Return for each sample the row with the highest severity, and the first in a tie."""
     table = pl.DataFrame({"severity": severity, "owner": owners})
     worst = pl.col("severity").arg_max()
     rows = table.with_row_index("row")
@@ -213,9 +212,9 @@ Aggregators = dict[str, dict[str, Aggregator]]
 def aggregate_scores(scores: Scores, trials: Trials) -> Scores:
     """Return one row per sample from a table of trials.
 
-    A sample is SCORED when all its trials are; otherwise it has the status and reason of its worst
-    trial. Values become their aggregates; a value that is no number, and all metadata, become the
-    list of what the trials say.
+    A sample is SCORED if all its trials are; otherwise it has the status and reason of its worst
+    trial. Values become their aggregates; values that are not numbers, and all metadata, become
+    lists of the trials' values.
     """
     aggregators: Aggregators = {}
     for name in scores.value_names:
@@ -230,7 +229,7 @@ def aggregate_scores(scores: Scores, trials: Trials) -> Scores:
 def average_orders(scores: Scores, owners: pl.Series) -> Scores:
     """Return one row per sample with the mean of each value over its orders.
 
-    Otherwise like `aggregate_scores`.
+    Everything else is as in `aggregate_scores`.
     """
     aggregators = {name: {name: DEFAULT} for name in scores.value_names}
     return _combine_rows(scores, owners, aggregators)
@@ -273,7 +272,7 @@ def _collect_cells(
     scores: Scores,
     owners: pl.Series,
 ) -> dict[str, list[list[Any]]]:
-    """Return for each field what the rows of each sample say."""
+    """Return for each field the list of values of each sample."""
     collected = {}
     for name, column in scores.columns.items():
         rows = pl.DataFrame({"owner": owners, "cell": column})
@@ -295,7 +294,7 @@ def _build_struct(
     columns: Mapping[str, pl.Series],
     is_scored: pl.Series,
 ) -> pl.Series:
-    """Return columns as one struct whose fields are null where a sample is not scored."""
+    """Return columns as one struct whose fields are null if a sample is not scored."""
     if not columns:
         nothing = is_scored.clear(len(is_scored))
         columns = {EMPTY_STRUCT_FIELD: nothing}
@@ -304,7 +303,7 @@ def _build_struct(
 
 
 def holds_other(scores: Scores, name: str) -> bool:
-    """Whether a field has no aggregate: metadata, or a value that is no number in some row."""
+    """Whether a field has no aggregate: metadata, or a value that is not a number in some row."""
     if name not in scores.value_names:
         return name in scores.metadata_names
     column = scores.columns[name].drop_nulls()
@@ -316,8 +315,8 @@ def holds_other(scores: Scores, name: str) -> bool:
 
 
 def holds_shares(scores: Scores, name: str) -> bool:
-    """Whether all trials of a value, or of the value that an aggregate's name begins with, are 0 or
-    1.
+    """Whether all trials of a value, or of the value named at the beginning of an aggregate's name,
+    are 0 or 1.
     """
     base = name
     if name not in scores.value_names:
@@ -340,8 +339,8 @@ def compare_repetitions(
     """Return for each metric its value in every run, their mean and their sample standard
     deviation.
 
-    A run without a value is left out, and `runs` says how many there are; a label of `frequency`
-    that a run never saw has the share 0 there. Metrics are in the order in which they first occur.
+    A run without a value is left out, and `runs` counts the others; a label of `frequency` that
+    never occurs in a run has the share 0 there. Metrics are in order of first occurrence.
     """
     tables = []
     first: dict[str, MetricValue] = {}
@@ -359,7 +358,7 @@ def _compare_value(
     value: MetricValue,
     tables: Sequence[Mapping[str, MetricValue]],
 ) -> dict[str, Any]:
-    """Return what the runs say of one metric value."""
+    """Return the comparison of the runs for one metric value."""
     values = [_read_value(value, table) for table in tables]
     numbers = [number for number in values if number is not None]
     mean = None
@@ -387,9 +386,9 @@ def _read_value(
     value: MetricValue,
     table: Mapping[str, MetricValue],
 ) -> float | None:
-    """Return a value in one run.
+    """Return the value in one run.
 
-    A label that `frequency` never saw there, although it saw others, has the share 0.
+    A label of `frequency` that does not occur, although others do, has the share 0.
     """
     if value.name in table:
         return table[value.name].value
@@ -404,11 +403,11 @@ def _read_value(
 
 
 def measure_agreement(runs: Sequence[pl.Series]) -> pl.DataFrame:
-    """Return for each sample its modal `score`, the `share` of the runs that have it, and how many
-    `runs` do.
+    """Return for each sample its modal `score`, the `share` of runs with that score, and the number
+    of `runs` with a score.
 
-    Each series holds the scores of one run, row by row the same samples; null is a run without a
-    score, which is left out. Of equally frequent scores the smallest is the modal one.
+    Each series has the scores of one run, with the same samples in the same rows; a null score is
+    left out. Of equally frequent scores the smallest is the modal one.
     """
     rows = pl.int_range(len(runs[0]), eager=True)
     frames = []

@@ -40,9 +40,9 @@ from answerkey.run_audit.findings import (
 )
 from answerkey.run_audit.text import (
     describe_counted,
+    describe_doubted,
+    describe_fallback_use,
     describe_whole,
-    say_doubted,
-    say_fallbacks,
 )
 from answerkey.runs import Run, TaskRun, name_answerer
 from answerkey.text import clean_numbers, is_share
@@ -476,7 +476,7 @@ def _build_headline(
         right = _count_right(task, metric)
     if metric.value is not None and chance is not None:
         above_chance = correct_for_chance(metric.value, chance)
-    notes = say_fallbacks(task) + say_doubted(task)
+    notes = describe_fallback_use(task) + describe_doubted(task)
     clusters = metric.details.get("cluster_by")
     if metric.value is None:
         notes.insert(0, f"There is no value: {metric.note or 'nothing to compute it from'}.")

@@ -204,8 +204,8 @@ def _draw_audit(task: TaskView, layout: Layout) -> Lines:
         with_shares=layout.is_complete,
     )
     if layout.is_complete:
-        remarks = audit.say_fallbacks(task.task, layout.digits)
-        remarks += audit.say_doubted(task.task, layout.digits)
+        remarks = audit.describe_fallback_use(task.task, layout.digits)
+        remarks += audit.describe_doubted(task.task, layout.digits)
         for sentence in remarks:
             lines += [BLANK, *layout.text(sentence)]
     return lines
@@ -251,9 +251,9 @@ def _draw_facts(task: TaskView, layout: Layout) -> Lines:
     facts.append(("dataset", f"{task.dataset} ({_say_size(task)})"))
     manifest = task.task.manifest
     if manifest.get("choice_order"):
-        from answerkey.robustness.choice_order import say_order
+        from answerkey.robustness.choice_order import describe_order
 
-        if order := say_order(task.task):
+        if order := describe_order(task.task):
             facts.append(("choice order", order))
     if manifest.get("trials"):
         facts.append(("trials", _say_trials(manifest["trials"])))

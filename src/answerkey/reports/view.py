@@ -39,12 +39,12 @@ from answerkey.text import (
     Span,
     clean_numbers,
     describe_metric,
+    describe_reused_calls,
     draw_table,
     format_count,
     format_figure,
     format_interval,
     is_share,
-    say_reused,
     shorten,
 )
 from answerkey.types import Gate, Groups, MetricValue
@@ -233,9 +233,9 @@ def view_run(run: Run) -> RunView:
             unfinished[str(entry["key"])] = _view_calls(entry)
     gates = []
     if run.gates:
-        from answerkey.gates.rules import tell_gates  # a feature is imported where a run uses it
+        from answerkey.gates.rules import explain_gates  # a feature is imported where a run uses it
 
-        gates = [GateView(*gate) for gate in tell_gates(run)]
+        gates = [GateView(*gate) for gate in explain_gates(run)]
     tasks = []
     for task in run.tasks.values():
         tasks.append(view_task(task, is_complete=is_complete))
@@ -293,7 +293,7 @@ def view_task(task: TaskRun, *, is_complete: bool) -> TaskView:
         dataset=name_dataset(task),
         trials=count_trials(task),
         helpers=list_helpers(manifest),
-        reused=say_reused(calls.values()),
+        reused=describe_reused_calls(calls.values()),
         counts=task.counts,
         row_counts=rows and rows["counts"],
         metrics=metrics,
@@ -554,7 +554,7 @@ def _describe_task(task: TaskRun) -> Plain:
     if task.repeatability:
         described["repeatability"] = task.repeatability
     calls = manifest.get("calls") or {}
-    if reused := say_reused(calls.values()):
+    if reused := describe_reused_calls(calls.values()):
         described["reused"] = reused
     if task.totals.get("fallback"):
         from answerkey.run_audit.text import describe_fallbacks

@@ -1,3 +1,1 @@
-"""How far a number holds when options stand in another order: what is measured, and what is said of
-it.
-"""
+"""Whether a number holds when the options are in another order: metrics and their text."""

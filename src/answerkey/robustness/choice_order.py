@@ -1,16 +1,15 @@
-"""What the order of the options does to a score: the numbers of a task with `choice_order`, and
+"""How the order of the options changes a score: the numbers of a task with `choice_order`, and
 PriDe.
 
-Of the samples whose options could be moved: the mean over their orders, how many are right in all
-orders and in any, how many name the same option in all of them, and the recall by the place of the
-right option.
+For the samples whose options could be reordered: the mean over their orders, the share that is
+right in all orders and in any, the share that names the same option in all of them, and the recall
+by position of the right option.
 
-PriDe is a model's liking for places, estimated on some samples and taken out of the answers to the
-others. The prior of a sample is the mean log-probability of each label over all rotations of its
-options, in which every option stands behind every label once; the prior of the model is the mean
-over the samples that are drawn for it. The other samples are answered by what is left of the
-probabilities when they are divided by it (Zheng et al. 2024, *Large Language Models Are Not Robust
-Multiple Choice Selectors*).
+PriDe estimates a model's preference for positions on some samples and removes it from the answers
+to the others. The prior of a sample is the mean log-probability of each label over all rotations of
+its options, in which every option has every label once; the prior of the model is the mean over the
+samples drawn to estimate it. The other samples are answered by their probabilities divided by the
+prior (Zheng et al. 2024, *Large Language Models Are Not Robust Multiple Choice Selectors*).
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ NAMES = (
 #: Settings under which each sample is shown once.
 SINGLE = frozenset({"original", "shuffled"})
 
-#: The right label, and how right an answer is before and after the prior is taken out.
+#: The right label, and the credit of an answer before and after the prior is removed.
 Judged = tuple[str, float, float]
 #: The fields of a sample, each as the list of its rows.
 SampleRows = Mapping[str, Any]
@@ -92,8 +91,8 @@ class _OrderMetric(BaseMetric):
         return self.reads
 
     def read_samples(self, scores: Scores) -> Iterator[dict[str, Any]]:
-        """Yield for each sample its fields, each as the list of its rows, and why each row does not
-        count.
+        """Yield for each sample its fields, each as the list of its rows, and the reason why each
+        row is left out.
         """
         table = scores.frame.select(name_left_out())
         for name in self.reads:
@@ -103,13 +102,13 @@ class _OrderMetric(BaseMetric):
         samples = groups.agg(pl.all())
         yield from samples.iter_rows(named=True)
 
-    def state_mean(
+    def describe_mean(
         self,
         name: str,
         shares: Sequence[float],
         left_out: Mapping[str, int],
     ) -> MetricValue:
-        """Return the mean of shares as `mean` states it."""
+        """Return the mean of shares in the form of the metric `mean`."""
         metric = Mean(field="is_correct", name=name)
         counts = ValueCounts(
             left_out=Counter(left_out),
@@ -119,19 +118,19 @@ class _OrderMetric(BaseMetric):
         for share, rows in Counter(shares).items():
             counts.counts.append(((share,), rows))
         sums = metric.collect(counts)
-        [value] = metric.state_values(counts, sums)
+        [value] = metric.make_values(counts, sums)
         return replace(value, type=self.type)
 
-    def state_rstd(
+    def describe_rstd(
         self,
         name: str,
         recalls: Sequence[Fraction],
         coverage: Coverage,
-        **more: Any,  # noqa: ANN401 - as `state`
+        **more: Any,  # noqa: ANN401 - as `make_value`
     ) -> MetricValue:
         """Return RStd: the standard deviation (population form) of the recalls, in points."""
         deviation = root(10_000 * pvariance(recalls))
-        return self.state(name, deviation, coverage, **more)
+        return self.make_value(name, deviation, coverage, **more)
 
 
 @dataclass(frozen=True)
@@ -159,7 +158,9 @@ class ChoiceOrderMetric(_OrderMetric):
         return ValueNames(tuple(names), patterns=((RECALL, ""),))
 
     def compute(self, scores: Scores) -> list[MetricValue]:
-        """Return the values; those that compare orders only where samples were shown in several."""
+        """Return the values; those that compare orders only if samples were shown in several
+        orders.
+        """
         coverage = Coverage()
         samples = []
         for sample in self.read_samples(scores):
@@ -175,7 +176,7 @@ class ChoiceOrderMetric(_OrderMetric):
         for sample in samples:
             right = list(map(bool, sample["is_correct"]))
             shares_right.append(sum(right) / len(right))
-        values = [self.state_mean("order_mean", shares_right, coverage.left_out)]
+        values = [self.describe_mean("order_mean", shares_right, coverage.left_out)]
         if not samples:
             return values
         if self.orders not in SINGLE:
@@ -187,17 +188,17 @@ class ChoiceOrderMetric(_OrderMetric):
             }
             for name, count in counts.items():
                 share = (count, len(samples))
-                values.append(self.state_share(name, share, coverage))
-            modal = self.state_mean("order_modal_share", modal_shares, coverage.left_out)
+                values.append(self.make_share(name, share, coverage))
+            modal = self.describe_mean("order_modal_share", modal_shares, coverage.left_out)
             values.append(modal)
-        return [*values, *self._state_recalls(samples, coverage)]
+        return [*values, *self._describe_recalls(samples, coverage)]
 
-    def _state_recalls(
+    def _describe_recalls(
         self,
         samples: Sequence[SampleRows],
         coverage: Coverage,
     ) -> Iterator[MetricValue]:
-        """Yield the recall of the samples whose right option stands at each label, and RStd."""
+        """Yield for each label the recall of the samples whose right option has it, and RStd."""
         predicted: Counter[str] = Counter()
         recalls: defaultdict[str, list[Counts]] = defaultdict(list)
         invalid = 0
@@ -220,15 +221,15 @@ class ChoiceOrderMetric(_OrderMetric):
             if rows:
                 shares.append(Fraction(right, rows))
             label_coverage = Coverage(len(recalls[label]), coverage.left_out)
-            value = self.state_share(f"{RECALL}{label}", (right, rows), label_coverage)
+            value = self.make_share(f"{RECALL}{label}", (right, rows), label_coverage)
             if value.n < rows:
-                # The rows of one sample are no independent draws.
+                # The rows of one sample are not independent draws.
                 clusters = [[Ratio(*counts)] for counts in recalls[label]]
                 bare = replace(value, interval=None, interval_method=None)
                 value = bound_clustered(bare, clusters, Design())
             yield value
-        note = "no formula fits it; the recalls have intervals of their own"
-        yield self.state_rstd(
+        note = "there is no formula for it; the recalls have intervals of their own"
+        yield self.describe_rstd(
             "order_rstd",
             shares,
             coverage,
@@ -238,8 +239,8 @@ class ChoiceOrderMetric(_OrderMetric):
 
 
 def _count_right_rows(sample: SampleRows) -> dict[str, Counts]:
-    """Return for each label how many rows have their right option there and are right, and how
-    many have it there.
+    """Return for each label how many rows with their right option there are right, and how many
+    there are.
     """
     truths: list[str] = sample["ground_truth_choice"]
     right: Counter[str] = Counter()
@@ -250,13 +251,15 @@ def _count_right_rows(sample: SampleRows) -> dict[str, Counts]:
 
 
 def _measure_modal_share(options: Sequence[str | None]) -> float:
-    """Return the share of the rows that name the option which most of them name."""
+    """Return the share of the rows that name the most frequent option."""
     uses = Counter(filter(None, options))
     return max(uses.values(), default=0) / len(options)
 
 
 def _choose_reason(reasons: Sequence[str]) -> str:
-    """Return why a sample is left out: an error before a failure before anything else."""
+    """Return why a sample is left out: errors take precedence over failures, and failures over the
+    rest.
+    """
     for reason in (ERROR, FAILED):
         if reason in reasons:
             return reason
@@ -265,8 +268,8 @@ def _choose_reason(reasons: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class PrideMetric(_OrderMetric):
-    """Accuracy and RStd of the samples that do not estimate the prior, before and after it is taken
-    out.
+    """Accuracy and RStd before and after the prior is removed, over the samples that did not
+    estimate it.
     """
 
     share: float
@@ -318,7 +321,7 @@ class PrideMetric(_OrderMetric):
             described.append({"labels": list(labels), "prior": by_label, "samples": len(samples)})
         judged = _judge_answers(answers, priors, left_out)
         coverage = Coverage(len(judged), left_out)
-        accuracy = self.state_mean(NAMES[0], [after for _, _, after in judged], left_out)
+        accuracy = self.describe_mean(NAMES[0], [after for _, _, after in judged], left_out)
         details = {
             **accuracy.details,
             "share": self.share,
@@ -328,18 +331,18 @@ class PrideMetric(_OrderMetric):
         }
         return [
             replace(accuracy, details=details),
-            self.state_mean(NAMES[1], [before for _, before, _ in judged], left_out),
-            self._state_difference(judged, coverage),
-            self._state_spread(NAMES[3], judged, 2, coverage),
-            self._state_spread(NAMES[4], judged, 1, coverage),
+            self.describe_mean(NAMES[1], [before for _, before, _ in judged], left_out),
+            self._describe_difference(judged, coverage),
+            self._describe_spread(NAMES[3], judged, 2, coverage),
+            self._describe_spread(NAMES[4], judged, 1, coverage),
         ]
 
-    def _state_difference(self, judged: Sequence[Judged], coverage: Coverage) -> MetricValue:
-        """Return after minus before over the same samples, with the interval of a paired
+    def _describe_difference(self, judged: Sequence[Judged], coverage: Coverage) -> MetricValue:
+        """Return after minus before on the same samples, with the interval of a paired
         difference.
         """
         if not judged:
-            return self.state(NAMES[2], None, coverage, note=NOTHING_COUNTED)
+            return self.make_value(NAMES[2], None, coverage, note=NOTHING_COUNTED)
         pairs = Counter((after, before) for _, before, after in judged)
         difference = measure_difference([(*pair, count) for pair, count in pairs.items()])
         evidence = difference.evidence
@@ -350,7 +353,7 @@ class PrideMetric(_OrderMetric):
             evidence.interval_note,
         )
         details = {"p": evidence.p, "p_method": evidence.p_method}
-        return self.state(
+        return self.make_value(
             NAMES[2],
             difference.value,
             coverage,
@@ -358,7 +361,7 @@ class PrideMetric(_OrderMetric):
             margin=margin,
         )
 
-    def _state_spread(
+    def _describe_spread(
         self,
         name: str,
         judged: Sequence[Judged],
@@ -367,15 +370,15 @@ class PrideMetric(_OrderMetric):
     ) -> MetricValue:
         """Return RStd of the recalls by label, before or after."""
         if not judged:
-            return self.state(name, None, coverage, note=NOTHING_COUNTED)
+            return self.make_value(name, None, coverage, note=NOTHING_COUNTED)
         right: defaultdict[str, Fraction] = defaultdict(Fraction)
         samples: Counter[str] = Counter()
         for entry in judged:
             right[entry[0]] += Fraction(entry[place])
             samples[entry[0]] += 1
         recalls = [right[label] / samples[label] for label in right]
-        margin = Margin(interval_note="no formula fits it")
-        return self.state_rstd(name, recalls, coverage, margin=margin)
+        margin = Margin(interval_note="there is no formula for it")
+        return self.describe_rstd(name, recalls, coverage, margin=margin)
 
 
 #: The labels of a sample's options.
@@ -386,7 +389,7 @@ Answer = tuple[Choices, tuple[float, ...], int]
 
 def _read_answer(row: SampleRows) -> Answer | str:
     """Return the answer in a sample's own order, or why it is left out."""
-    # The first row of a sample is its own order. A probability that is not known is 0.
+    # The first row of a sample has the original order. An unknown probability is 0.
     choices = row["choices"][0]
     shares = row["probabilities"][0]
     truth = row["ground_truth_choice"][0]
@@ -403,7 +406,7 @@ def _judge_answers(
     priors: Mapping[Choices, Sequence[float]],
     left_out: Counter[str],
 ) -> list[Judged]:
-    """Return how right the answers are; those without a prior are left out and counted."""
+    """Return the credit of the answers; those without a prior are left out and counted."""
     judged: list[Judged] = []
     for labels, shares, place in answers:
         if labels not in priors:
@@ -417,7 +420,7 @@ def _judge_answers(
 
 
 def _measure_prior(row: SampleRows) -> list[float] | None:
-    """Return the prior of one sample from its rotations; None where a probability is not known."""
+    """Return the prior of one sample from its rotations; None if a probability is unknown."""
     choices = row["choices"][0]
     if choices is None or any(row["reason"]):
         return None
@@ -448,16 +451,16 @@ def _is_rotation(order: list[str] | None, choices: list[str]) -> bool:
 
 
 def judge_shares(shares: Sequence[float], truth: int) -> float:
-    """Return how right the likeliest label is: labels that are equally likely share the point."""
+    """Return the credit of the likeliest label: equally likely labels share the point."""
     highest = max(shares)
     if shares[truth] < highest:
         return 0.0
     return 1.0 / shares.count(highest)
 
 
-# In words
+# As text
 
-#: What the values are called in a summary, in this order; by the ending of their names.
+#: The titles of values in a summary, in this order, by the ending of their names.
 TITLES = {
     "order_mean": "mean over orders",
     "order_all_right": "right in all orders (circular)",
@@ -472,15 +475,15 @@ PRIDE_TITLES = {
     "pride_rstd_before": "RStd before (points)",
     "pride_rstd": "RStd after (points)",
 }
-WHY_LEFT = {
-    "REFERS_TO_OTHERS": "an option speaks of the others (such as *none of the above*)",
+REASONS_LEFT_OUT = {
+    "REFERS_TO_OTHERS": "an option refers to the others (such as *none of the above*)",
     "REFERS_TO_LABELS": "an option names the letters of others",
     "UNSUITABLE": "their options cannot be moved",
 }
 
 
-def say_order(task: TaskRun) -> str | None:
-    """Return in which orders samples were shown; None where all stood as in the file."""
+def describe_order(task: TaskRun) -> str | None:
+    """Return the orders in which samples were shown; None if all were shown as in the file."""
     setting = task.manifest.get("choice_order")
     orders = task.totals.get("orders")
     if not setting or not orders:
@@ -501,7 +504,7 @@ def draw_choice_order(
     width: int,
     digits: int | None = None,
 ) -> list[Line]:
-    """Return the numbers about the order of the options; nothing for a task that has none."""
+    """Return the numbers about the order of the options; nothing for a task without them."""
     lines: list[Line] = []
     values: dict[str, list[MetricValue]] = {}
     for value in task.metrics.values():
@@ -514,11 +517,11 @@ def draw_choice_order(
         left: Mapping[str, int] = orders.get("left_in_place") or {}
         for reason, count in left.items():
             samples = format_count(count, "sample")
-            note = f"{samples} left in place: {WHY_LEFT.get(reason, reason)}"
+            note = f"{samples} left in place: {REASONS_LEFT_OUT.get(reason, reason)}"
             lines += draw_text(note, width, "dim")
     by_prior = values.get(PrideMetric.type)
     if by_prior:
-        heading = "Prior for places taken out (PriDe)"
+        heading = "Position prior removed (PriDe)"
         lines += _draw_values(heading, PRIDE_TITLES, by_prior, width, digits)
         for note in _list_prior_notes(by_prior):
             lines += draw_text(note, width, "dim")
@@ -526,7 +529,7 @@ def draw_choice_order(
 
 
 def _list_prior_notes(values: Sequence[MetricValue]) -> Iterator[str]:
-    """Yield what the priors are, and how their samples were drawn."""
+    """Yield the priors, and how their samples were drawn."""
     # The accuracy, which has the details, comes first.
     details: Any = values[0].details
     for estimate in details["priors"]:
@@ -536,9 +539,9 @@ def _list_prior_notes(values: Sequence[MetricValue]) -> Iterator[str]:
         samples = format_count(estimate["samples"], "sample")
         yield f"prior of {samples}: {', '.join(shares)}"
     if not details["priors"]:
-        yield "no sample could be used to estimate it"
+        yield "no sample could be used to estimate the prior"
     drawn = f"a share of {details['share']}, seed {details['seed']}"
-    yield f"samples drawn to estimate it ({drawn}) do not count here"
+    yield f"samples drawn to estimate the prior ({drawn}) do not count here"
 
 
 def _draw_values(
@@ -576,7 +579,7 @@ def _draw_places(
     width: int,
     digits: int | None,
 ) -> list[Line]:
-    """Return the recall by the place of the right option, and how far the recalls lie apart."""
+    """Return the recall by position of the right option, and the spread of the recalls."""
     spread = None
     for value in values:
         if value.name.endswith("order_rstd"):

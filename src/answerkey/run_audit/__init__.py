@@ -1,6 +1,5 @@
-"""How much of a run's number rests on format, position and chance: `answerkey audit`, and its short
-form.
+"""Run audits: how much of a run's number depends on format, position and chance (`answerkey
+audit`).
 
-The package is not called `audit`: importing it would put it in place of the function
-`answerkey.audit`.
+The package is not called `audit`, since importing it would replace the function `answerkey.audit`.
 """

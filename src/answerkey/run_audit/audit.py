@@ -1,7 +1,7 @@
-"""How much of a run's number rests on format, position and chance.
+"""Audit a run: how much of its number depends on format, position and chance.
 
-The completions of a run are read again by every rule and as other harnesses read them. What stands
-out becomes a finding: a sentence with its numbers and a next step.
+The completions of a run are read again by every rule and by the extractors of other harnesses.
+Anything notable becomes a finding: a sentence with its numbers and a next step.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from answerkey.run_audit.findings import (
     TaskAudit,
     find_run_findings,
 )
-from answerkey.run_audit.text import Audit, say_doubted
+from answerkey.run_audit.text import Audit, describe_doubted
 from answerkey.runs import Run, RunPlace, load_run
 from answerkey.scorers import choose_audited, reads_choices
 from answerkey.scorers.rereading import OWN, list_passages, reread
@@ -39,21 +39,21 @@ from answerkey.spec import ScoringStep, Task
 from answerkey.spec.job import FEWEST_ROWS, fit_rows
 from answerkey.types import RULE_NAMES, CompletionStatus, Notice, Scores
 
-#: How many completions are read together.
+#: The number of completions read at a time.
 BLOCK = 8_192
 #: Starting worker processes takes as long as reading texts of this many bytes.
 WORKER_BYTES = 4_000_000
-#: What a text costs besides its length, in bytes.
+#: The fixed cost of reading a text, in bytes of text.
 TEXT_BYTES = 200
-#: How many of the most frequent texts of a chunk are counted, and how much of each is kept.
+#: The number of most frequent texts counted per chunk, and the characters kept of each.
 TEXTS, TEXT_CHARACTERS = 64, 200
-#: What templates and format strings leave behind when nobody fills them.
+#: Placeholders of templates and format strings that were not filled in.
 PLACEHOLDER = re.compile(
     r"\{\{[^{}]{1,80}\}\}"
     r"|<<\s*config\.[^<>]{1,80}>>"
     r"|(?:(?<=[\s\"'(:>])|(?<=\\n)|^)\{[A-Za-z_][A-Za-z0-9_.]{0,60}\}"
 )
-#: How each of them begins; few prompts need a closer look.
+#: The beginning of a placeholder: a fast test that few prompts pass.
 OPENING = r"\{[A-Za-z_{]|<<"
 
 
@@ -65,11 +65,11 @@ def audit(
     progress: Progress = ignore_progress,
     opened: Reopened | None = None,
 ) -> Audit:
-    """Read all completions of a run by every rule and extractor, and return what stands out.
+    """Read all completions of a run by every rule and extractor, and return the findings.
 
-    No model is called. `task` is one of several. Of a task with more than `most` completions, that
-    many are drawn at random. The dataset must still be there (E505). `opened` is the one task, if
-    it has been opened again already.
+    No model is called. `task` selects one of several tasks. From a task with more than `most`
+    completions, that many are drawn at random. The dataset must still exist (E505). `opened` is the
+    task, if it has already been reopened.
     """
     loaded = load_run(run)
     task_runs = list(loaded.tasks.values())
@@ -77,7 +77,7 @@ def audit(
         task_runs = [find_task(loaded, task)]
     notices: list[Notice] = []
     if loaded.status != "complete":
-        what = "the findings hold only for the completions that are there"
+        what = "the findings apply only to the existing completions"
         notices.append(Notice(f"the run is {loaded.status}: {what}"))
     if not task_runs:
         notices.append(Notice("no task of this run is finished"))
@@ -96,7 +96,9 @@ def audit(
 
 
 def find_reading_step(task: Task) -> ScoringStep:
-    """Return the main scorer if it reads choices, else the first that does, else the main one."""
+    """Return the main scorer if it reads choices, or else the first scorer that does, or else the
+    main one.
+    """
     for step in (task.main_step, *task.scoring):
         if reads_choices(step.scorer):
             return step
@@ -158,9 +160,9 @@ def _audit_task(
         drawn_from=drawn_from,
     )
     findings = find_run_findings(audit, tally)
-    for sentence in say_doubted(task_run):  # of all completions of the run
+    for sentence in describe_doubted(task_run):  # about all completions of the run
         advice = (
-            "read some with `answerkey explain`, which says what speaks against them; "
+            "read some with `answerkey explain`, which says why they are doubted; "
             "`extraction: {rule: stated_answer, accept: doubted}` accepts them"
         )
         numbers = dict(task_run.totals["doubted"])
@@ -220,7 +222,7 @@ def choose_spread(texts: pl.Series, count: int) -> Spread:
 
 
 def count_part(part: RunPart) -> ReadingTally:
-    """Return what is counted of some samples, and of what readers read in their completions."""
+    """Return the counts of some samples, and of the readings of their completions."""
     step = find_reading_step(part.task)
     excerpt = part.load()
     encoded = part.task_run.manifest.get("encoded", {})
@@ -262,13 +264,13 @@ def count_part(part: RunPart) -> ReadingTally:
 
 
 def _count_completions(tally: ReadingTally, table: pl.DataFrame) -> None:
-    """Count statuses, texts, prompts and signs that a completion was cut off."""
+    """Count statuses, texts, prompts and truncated completions."""
     tally.counts["n",] += len(table)
     tally.add_groups("status", table["status"])
     text = pl.col("completion")
     reason = pl.col("reason")
     is_answered = pl.col("status") == CompletionStatus.OK.value
-    # A long text is known by its length and its beginning.
+    # A long text is identified by its length and its beginning.
     length = text.str.len_chars()
     beginning = pl.format("{} {}", length, text.str.head(TEXT_CHARACTERS))
     answered = table.filter(is_answered).select(beginning)
@@ -294,7 +296,7 @@ def _count_readings(
     table: pl.DataFrame,
     rule: str,
 ) -> None:
-    """Count letters, what each reader reads, and the rows on which the rules disagree."""
+    """Count letters, the readings of each reader, and the rows on which the rules disagree."""
     own_choice = pl.col(OWN)
     truth = pl.col("truth")
     tally.add_groups("truth", table["truth"])

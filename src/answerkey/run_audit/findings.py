@@ -1,6 +1,6 @@
-"""What an audit says about a run, as plain values, and the findings that follow from it.
+"""The numbers of an audit as plain values, and the findings that follow from them.
 
-The short form is part of every summary, so nothing here reads a completion, a task or a template.
+Every summary contains the short form, so nothing here reads a completion, a task or a template.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from answerkey.types import RULE_NAMES, CompletionStatus, Validity
 
 FIRST, LITERAL, _, STATED = RULE_NAMES
 INVALID = Validity.INVALID.value
-#: How many samples are named as examples.
-SHOWN = 5
-#: Fewer completions show nothing.
-LEAST = 20
-MOST_SHARE = 0.95
+#: The maximum number of example samples.
+MAX_EXAMPLES = 5
+#: With fewer completions there are no findings.
+MIN_COMPLETIONS = 20
+MAX_SHARE = 0.95
 #: The share from which INVALID completions are a finding.
 INVALID_SHARE = 0.10
-#: By how much a favoured letter is predicted more often than it is true: as a share, and at least.
+#: The excess of predictions over truths that makes a letter favoured: as a share, and as a count.
 FAVOURED, FAVOURED_COUNT = 0.10, 10
-#: An unfilled placeholder is in nearly every prompt; a question with braces is in one.
-IN_MOST = 0.9
+#: An unfilled placeholder is in nearly every prompt; braces of a question are in one.
+NEARLY_ALL = 0.9
 SHOWN_TEXT = 60
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A sentence with its numbers, what to do about it, and some samples that show it.
+    """A sentence with its numbers, what to do about it, and example samples.
 
     `kind` is its name in `--json`; the reference page of audits lists them.
     """
@@ -55,11 +55,11 @@ class Finding:
 
 @dataclass
 class ReadingTally:
-    """Counts of completions by what was counted, such as `("cut_off",)` or `("status", "OK")`, with
-    the first samples of each.
+    """Counts of completions by key, such as `("cut_off",)` or `("status", "OK")`, with the first
+    samples of each.
 
-    `first_texts` has the first completion for each reason to be INVALID, `flipped_rows` the
-    positions of completions that the rules do not read alike.
+    `first_texts` has the first completion for each reason for INVALID, `flipped_rows` the positions
+    of completions on which the rules disagree.
     """
 
     counts: Counter[tuple[str, ...]] = field(default_factory=Counter)
@@ -77,7 +77,7 @@ class ReadingTally:
         ids = table.filter(is_counted)["id"]
         self.counts[key] += len(ids)
         examples = self.examples.setdefault(key, [])
-        room = SHOWN - len(examples)
+        room = MAX_EXAMPLES - len(examples)
         if room:
             examples.extend(ids.unique(maintain_order=True).head(room))
 
@@ -87,7 +87,7 @@ class ReadingTally:
         values: pl.Series,
         most: int | None = None,
     ) -> None:
-        """Count completions by a value that each has, or by the most frequent of the values."""
+        """Count completions by their values, or by the most frequent values only."""
         start = (key,) if isinstance(key, str) else key
         counts = values.drop_nulls().value_counts(sort=True)
         if most is not None:
@@ -96,24 +96,24 @@ class ReadingTally:
             self.counts[*start, value] += count
 
     def update(self, further: ReadingTally) -> None:
-        """Add the counts of further completions, which stand after these."""
+        """Add the counts of the completions that follow these."""
         self.counts.update(further.counts)
         for key, examples in further.examples.items():
             shown = self.examples.setdefault(key, [])
-            shown += examples[: SHOWN - len(shown)]
+            shown += examples[: MAX_EXAMPLES - len(shown)]
         self.first_texts = further.first_texts | self.first_texts
         self.flipped_rows += further.flipped_rows
 
     def count(self, *key: str) -> int:
-        """Return how many completions were counted."""
+        """Return the number of completions with this key."""
         return self.counts[key]
 
     def shown(self, *key: str) -> tuple[str, ...]:
-        """Return the samples that are shown as examples."""
+        """Return the example samples of this key."""
         return tuple(self.examples.get(key, ()))
 
     def group(self, *key: str) -> dict[str, int]:
-        """Return the counts whose key has one more part, by that part, the largest first."""
+        """Return the counts of the keys with one more part, by that part, the largest first."""
         counts = {}
         for (*start, last), count in self.counts.most_common():
             if tuple(start) == key:
@@ -128,12 +128,12 @@ class ReadingTally:
 
 @dataclass(frozen=True)
 class ReaderCounts:
-    """What a rule, or the extractor of another harness, reads in `n` completions.
+    """The readings of a rule, or of another harness's extractor, in `n` completions.
 
-    `gains` are right by this reading and not by the run's own, `losses` the other way round,
-    `changes` all that are read differently; `gained` and `lost` are the first samples of each.
-    Completions of one sample are not independent: with fewer `samples` than completions there is no
-    interval.
+    `gains` counts completions that are right by this reading but not by the run's own, `losses` the
+    opposite, `changes` all that are read differently; `gained` and `lost` are the first samples of
+    each. Completions of one sample are not independent: with fewer `samples` than completions there
+    is no interval.
     """
 
     name: str
@@ -155,22 +155,24 @@ class ReaderCounts:
 
     @property
     def read(self) -> int:
-        """The number of completions in which a choice is read."""
+        """The number of completions in which it reads a choice."""
         return self.n - self.invalid
 
     @property
     def invalid_share(self) -> float | None:
-        """The share of completions in which no choice is read."""
+        """The share of completions in which it reads no choice."""
         return self.invalid / self.n if self.n else None
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The 95 % Wilson interval of the accuracy; None where completions are not independent."""
+        """The 95 % Wilson interval of the accuracy; None if completions are not independent."""
         return self.reach if self.samples == self.n else None
 
     @property
     def reach(self) -> tuple[float, float] | None:
-        """How far chance may move the accuracy, as if each sample had one completion."""
+        """The interval of the accuracy with the number of samples as n, which bounds the effect of
+        chance.
+        """
         if not self.n or not self.samples:
             return None
         right = round(self.correct * self.samples / self.n)
@@ -180,7 +182,7 @@ class ReaderCounts:
 @dataclass(frozen=True)
 class ReasonCounts:
     """INVALID completions with one reason, and how many of them state an answer, or the right one,
-    all the same.
+    anyway.
     """
 
     reason: str
@@ -193,11 +195,11 @@ class ReasonCounts:
 
 @dataclass(frozen=True)
 class TaskAudit:
-    """The audit of one task. `n` completions count; `left_out` says why others do not.
+    """The audit of one task. `n` completions count; `left_out` counts the others by reason.
 
-    Without a scorer that reads choices there are no readers, and nothing that follows from them.
-    `flips` are completions that the rules do not read alike, at the positions `flipped_rows`.
-    `drawn_from` is the number of all completions if only some were read.
+    Without a scorer that reads choices there are no readers and no numbers from them. `flips` are
+    completions on which the rules disagree, at the positions `flipped_rows`. `drawn_from` is the
+    number of all completions if only a sample was read.
     """
 
     key: str
@@ -222,7 +224,7 @@ class TaskAudit:
 
     @property
     def own(self) -> ReaderCounts | None:
-        """What the run itself read."""
+        """The run's own reading."""
         for reader in self.readers:
             if reader.kind == "own":
                 return reader
@@ -278,7 +280,7 @@ class TaskAudit:
 
 
 def find_run_findings(audit: TaskAudit, tally: ReadingTally) -> list[Finding]:
-    """Return the findings, the gravest first."""
+    """Return the findings, the most serious first."""
     findings = [
         *_find_placeholders(tally),
         *_find_alike(tally),
@@ -298,7 +300,7 @@ def find_format(audit: TaskAudit) -> list[Finding]:
 
 
 def _mark_drawn(audit: TaskAudit, finding: Finding) -> Finding:
-    """Return the finding; where not all samples were read, its sentence says so."""
+    """Return the finding; if only a sample was read, its sentence says so."""
     if audit.drawn_from is None:
         return finding
     sentence = f"{finding.sentence[:1].lower()}{finding.sentence[1:]}"
@@ -314,13 +316,13 @@ def _are_alike(tally: ReadingTally) -> bool:
     """Return whether nearly all completions are the same text."""
     _, same = tally.largest("text")
     answered = _answered(tally)
-    return answered >= LEAST and same >= MOST_SHARE * answered
+    return answered >= MIN_COMPLETIONS and same >= MAX_SHARE * answered
 
 
 def _find_placeholders(tally: ReadingTally) -> Iterator[Finding]:
     prompts = tally.count("prompts")
     placeholders = tally.group("placeholder")
-    least = IN_MOST * prompts
+    least = NEARLY_ALL * prompts
     unfilled = {name: count for name, count in placeholders.items() if count >= least}
     if not prompts or not unfilled:
         return
@@ -328,8 +330,8 @@ def _find_placeholders(tally: ReadingTally) -> Iterator[Finding]:
     count = max(unfilled.values())
     yield Finding(
         "UNFILLED_PLACEHOLDER",
-        f"{format_part(count, prompts)} of the prompts still hold {names}, which nobody filled: "
-        "the model did not see what should stand there.",
+        f"{format_part(count, prompts)} of the prompts still contain {names}, unfilled: "
+        "the model did not see what belongs there.",
         "correct the name in the prompt's template; `answerkey run FILE --dry-run` shows the first "
         "prompt",
         {"prompts": count, "of": prompts},
@@ -349,8 +351,8 @@ def _find_alike(tally: ReadingTally) -> Iterator[Finding]:
         text = f"{text[:SHOWN_TEXT]}…"
     yield Finding(
         "COMPLETIONS_ALIKE",
-        f"{extent} completions are the same: {text!r}. Nothing was answered question by question.",
-        "look at the prompt and the reply of one sample with `answerkey explain`: is the question "
+        f"{extent} completions are the same: {text!r}. The questions were not answered one by one.",
+        "check the prompt and the reply of one sample with `answerkey explain`: is the question "
         "in it?",
         {"same": same, "of": answered},
     )
@@ -362,20 +364,20 @@ def _find_chance(audit: TaskAudit) -> Iterator[Finding]:
     if reader is None or reader.reach is None or chance is None:
         return
     low, high = reader.reach
-    if reader.n < LEAST or low > chance:
+    if reader.n < MIN_COMPLETIONS or low > chance:
         return
     share = reader.correct / reader.n
     word = "below" if high < chance else "not above"
     if 2 * reader.invalid > reader.n - reader.correct:
         meaning = "most of what is wrong is INVALID."
-        step = "see below what the completions state"
+        step = "see below which answers the completions state"
     elif high < chance:
         shifted = "are the letters shifted against the key?"
         meaning = f"guessing would do better; {shifted}"
         step = "check the truths with `answerkey audit-dataset`, samples with `answerkey explain`"
     else:
         meaning = "guessing would do as well."
-        step = "look at the prompt of a sample; else try a stronger model"
+        step = "check the prompt of a sample, or try a stronger model"
     accuracy = f"{format_short_percent(share)} [{100 * low:.1f}, {100 * high:.1f}]"
     yield Finding(
         "CHANCE_LEVEL",
@@ -408,9 +410,9 @@ def _find_format(audit: TaskAudit) -> Iterator[Finding]:
         examples = outsider.gained
     else:
         start = f"{before} by `{audit.rule}`, {after} by `{outsider.name}`"
-        sentence = f"{start}: part of the number rests on how the text is read."
+        sentence = f"{start}: part of the number depends on how the text is read."
         step = (
-            "look at some of them with `answerkey explain`, and always report the extraction rule "
+            "check some of them with `answerkey explain`, and always report the extraction rule "
             "together with the accuracy"
         )
         examples = outsider.lost
@@ -426,7 +428,7 @@ def _find_format(audit: TaskAudit) -> Iterator[Finding]:
 def find_outsider(audit: TaskAudit) -> ReaderCounts | None:
     """Return the best rule whose accuracy is outside the interval of the run's own.
 
-    The literal rule is no advice: it gains by reading "Answer" as an A.
+    The literal rule is never recommended: it gains by reading "Answer" as an A.
     """
     own_reader = audit.own
     if own_reader is None or own_reader.reach is None:
@@ -438,7 +440,7 @@ def find_outsider(audit: TaskAudit) -> ReaderCounts | None:
             continue
         if low <= reader.correct / reader.n <= high:
             continue
-        is_stated = reader.name == STATED  # which is preferred among equals
+        is_stated = reader.name == STATED  # preferred in a tie
         if best is None or (reader.correct, is_stated) > (best.correct, False):
             best = reader
     return best
@@ -460,7 +462,7 @@ def _find_invalid(audit: TaskAudit) -> Iterator[Finding]:
         "INVALID",
         f"{format_part(reader.invalid, reader.n)} completions are INVALID, {first.count:,} of them "
         f"{first.reason}; {answers}.",
-        "ask for the letter alone in the prompt, or read them by another rule, see the table",
+        "ask for only the letter in the prompt, or read them by another rule, see the table",
         {
             "invalid": reader.invalid,
             "of": reader.n,
@@ -478,7 +480,7 @@ def _find_cut_off(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:
         return
     reasons = []
     if tally.count("by_limit"):
-        reasons.append(f"{tally.count('by_limit'):,} ended at the limit of tokens")
+        reasons.append(f"{tally.count('by_limit'):,} ended at the token limit")
     if tally.count("open_thought"):
         thoughts = f"{tally.count('open_thought'):,}"
         reasons.append(f"{thoughts} end within a thought that was never closed")
@@ -486,7 +488,7 @@ def _find_cut_off(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:
         "CUT_OFF",
         f"{format_part(count, audit.n)} completions are cut off ({', '.join(reasons)}); "
         f"{invalid:,} of them are INVALID.",
-        "raise `max_tokens` of the model and run again: a cut-off reply says nothing about "
+        "raise `max_tokens` of the model and run again: a truncated reply says nothing about "
         "knowledge",
         {"cut_off": count, "of": audit.n, "invalid": invalid},
         tally.shown("cut_off"),
@@ -513,7 +515,7 @@ def _find_disagreement(audit: TaskAudit, tally: ReadingTally) -> Iterator[Findin
 def _find_favoured_letter(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:
     predicted = audit.predicted
     valid = predicted.total()
-    if valid < LEAST or _are_alike(tally):
+    if valid < MIN_COMPLETIONS or _are_alike(tally):
         return
     excess = Counter(predicted)
     for letter, row in audit.letters.items():
@@ -533,7 +535,7 @@ def _find_favoured_letter(audit: TaskAudit, tally: ReadingTally) -> Iterator[Fin
     yield Finding(
         "FAVOURED_LETTER",
         sentence,
-        "ask again with the options in another order; a model that knows the answers is not moved "
-        "by it",
+        "run again with the options in another order; a model that knows the answers "
+        "is not affected by it",
         {"letter": letter, "predicted": count, "true": true},
     )

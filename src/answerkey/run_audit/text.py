@@ -1,6 +1,6 @@
-"""What an audit says about a run: in every summary, in full for people, and for `audit --json`.
+"""The text of an audit: short in every summary, in full, and as JSON for `audit --json`.
 
-Summaries use what was counted while the run was scored; no completion is read again.
+Summaries use counts made while the run was scored; no completion is read again.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from answerkey.text import (
 from answerkey.types import RULE_NAMES, Notice
 
 Plain = dict[str, Any]
-#: How much of a sample's id is shown.
-SHOWN_ID = 40
-#: What the run itself read, among the counts by rule.
+#: The maximum width of a sample's id.
+MAX_ID_WIDTH = 40
+#: The key of the run's own reading among the counts by rule.
 OWN = "own"
 
 
@@ -61,7 +61,7 @@ class Audit(Drawn):
     notices: tuple[Notice, ...] = ()
 
     def draw(self, width: int) -> Lines:
-        """Return its lines, each of at most `width` cells."""
+        """Return its lines, each at most `width` cells wide."""
         return join_blocks(_draw_task(task, width) for task in self.tasks)
 
     @property
@@ -70,7 +70,7 @@ class Audit(Drawn):
         return [finding for task in self.tasks for finding in task.findings]
 
 
-# ── what a run counted by itself
+# ── from the counts of a run
 
 
 def describe_whole(task: TaskRun, rule: str) -> TaskAudit:
@@ -106,7 +106,9 @@ def describe_whole(task: TaskRun, rule: str) -> TaskAudit:
 
 
 def describe_counted(task: TaskRun) -> TaskAudit | None:
-    """Return the audit of the completions that the run read by every rule; None without any."""
+    """Return the audit of the completions that the run read by every rule; None if there are
+    none.
+    """
     readings = task.totals["readings"]
     n = readings.get("n")
     if not n:
@@ -139,7 +141,7 @@ def draw_both_rules(
     digits: int | None = None,
 ) -> Lines:
     """Return one line with the accuracy by the run's own rule, by `first_character` and by
-    `stated_answer`; a warning where another rule moves the number out of its interval.
+    `stated_answer`; a warning if another rule moves the number out of its interval.
     """
     audit = describe_counted(task)
     if audit is None:
@@ -163,7 +165,7 @@ def draw_both_rules(
 
 
 def describe_fallbacks(task: TaskRun) -> dict[str, Plain]:
-    """Return what the fallback of each scorer was asked and read, and what it changes."""
+    """Return the counts of each scorer's fallback, and its effect on the accuracy."""
     described: dict[str, Plain] = {}
     fallbacks = task.totals.get("fallback", {})
     for scorer in task.manifest["scorers"]:
@@ -199,8 +201,8 @@ def _describe_reading(
     }
 
 
-def say_fallbacks(task: TaskRun, digits: int | None = None) -> list[str]:
-    """Return a sentence for each fallback: its share, and the numbers with and without it."""
+def describe_fallback_use(task: TaskRun, digits: int | None = None) -> list[str]:
+    """Return a sentence for each fallback: its share, and the accuracy with and without it."""
     sentences = []
     for fallback in describe_fallbacks(task).values():
         if not fallback["n"]:
@@ -217,8 +219,8 @@ def say_fallbacks(task: TaskRun, digits: int | None = None) -> list[str]:
     return sentences
 
 
-def say_doubted(task: TaskRun, digits: int | None = None) -> list[str]:
-    """Return a sentence about stated choices that are doubted, if there are any."""
+def describe_doubted(task: TaskRun, digits: int | None = None) -> list[str]:
+    """Return a sentence about doubted replies, if there are any."""
     doubted = task.totals.get("doubted")
     whole = describe_whole(task, "").own
     if not doubted or whole is None:
@@ -246,7 +248,7 @@ def draw_imported_verdicts(
     *,
     with_shares: bool = True,
 ) -> Lines:
-    """Return how another tool's verdicts compare with ours."""
+    """Return a comparison of another tool's verdicts with ours."""
     totals = task.totals.get("theirs")
     if not totals:
         return []
@@ -334,11 +336,11 @@ def _draw_task(task: TaskAudit, width: int) -> Lines:
     by = f"  by {task.scorer}, extraction {task.rule}" if task.scorer else ""
     lines = [
         line(Span(task.key, "title"), by),
-        line(Span(_say_extent(task), "dim")),
+        line(Span(_describe_extent(task), "dim")),
         BLANK,
     ]
     if task.own is None:
-        what = "  No scorer of this task reads choices: only the completions are looked at."
+        what = "  No scorer of this task reads choices: only the completions are audited."
         lines.append(line(what))
     elif not task.n:
         return [*lines, line("There was nothing to audit.")]
@@ -347,7 +349,7 @@ def _draw_task(task: TaskAudit, width: int) -> Lines:
         lines += _draw_readers(task, width)
         if task.flips:
             count = format_count(task.flips, "completion")
-            text = f"{count} not read alike by all rules, such as {', '.join(task.flipped)}"
+            text = f"{count} on which the rules disagree, such as {', '.join(task.flipped)}"
             lines += draw_text(text, width, "dim")
         lines += _draw_reasons(task, width)
         lines += draw_letter_table(task.letters, width)
@@ -357,11 +359,11 @@ def _draw_task(task: TaskAudit, width: int) -> Lines:
         notes = {"Next: ": finding.step, "See: ": samples}
         lines += draw_finding(number, finding.sentence, notes, width)
     if not task.findings:
-        lines.append(line("  nothing stands out"))
+        lines.append(line("  no findings"))
     return lines
 
 
-def _say_extent(task: TaskAudit) -> str:
+def _describe_extent(task: TaskAudit) -> str:
     extent = format_count(task.n, "completion")
     if task.drawn_from is not None:
         extent += f", drawn at random from {task.drawn_from}"
@@ -376,7 +378,7 @@ def _say_extent(task: TaskAudit) -> str:
 
 
 def _list_facts(task: TaskAudit) -> dict[str, Span]:
-    """Return the accuracy, and what guessing and favoured letters have to do with it."""
+    """Return the accuracy, and numbers on guessing and favoured letters."""
     facts = {}
     own_reader = task.own
     if own_reader is not None and own_reader.accuracy is not None:
@@ -399,7 +401,7 @@ def _list_facts(task: TaskAudit) -> dict[str, Span]:
 
 
 def _draw_readers(task: TaskAudit, width: int) -> Lines:
-    """Return what each rule, and each extractor of another harness, reads."""
+    """Return the readings of each rule, and of each extractor of another harness."""
     rows: list[Cells] = []
     for reader in task.readers:
         name = Span(reader.name)
@@ -437,7 +439,7 @@ def _draw_reasons(task: TaskAudit, width: int) -> Lines:
             format_percent(reason.count / task.n),
             str(reason.stated),
             str(reason.right),
-            shorten(reason.example, SHOWN_ID),
+            shorten(reason.example, MAX_ID_WIDTH),
             quote(reason.completion, width),
         )
         rows.append(cells)

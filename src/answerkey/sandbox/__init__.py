@@ -1,4 +1,4 @@
-"""Where a user's own Python runs: a separate process with limits, and only after it was trusted."""
+"""Run a user's own Python in a separate process with limits, once the user has trusted it."""
 
 from answerkey.sandbox.process import SnippetError, SnippetProcess
 from answerkey.sandbox.snippet import Snippet, check_snippet, require_trust

@@ -1,4 +1,4 @@
-"""The process that calls a user's function, or renders templates of strangers."""
+"""The worker process that calls a user's function, or renders untrusted templates."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ from pathlib import Path
 from typing import Literal, Self
 
 from answerkey.sandbox import worker
-from answerkey.sandbox.snippet import FORMS, Snippet
+from answerkey.sandbox.snippet import CALL_FORMS, Snippet
 
 SnippetErrorKind = Literal["load", "raised", "timeout", "memory", "died", "bad_value"]
-#: A starting interpreter may be slow on a busy machine; this is not the snippet's own time.
+#: The time to start the interpreter, which is slow on a busy machine; it does not count as the
+#: snippet's.
 START_SECONDS = 60.0
 FRAME_BYTES = 64 * 1024**2
 
 
 @dataclass(eq=False)
 class SnippetError(Exception):
-    """A call that gave no value; `traceback` shows the user's own lines."""
+    """A call that failed; `traceback` shows the user's own lines."""
 
     kind: SnippetErrorKind
     message: str
@@ -45,9 +46,9 @@ class SnippetError(Exception):
 class SnippetProcess:
     """A snippet that is ready to be called; a context manager.
 
-    `seconds` is the wall-clock time of one call (and of loading the snippet), `memory_bytes` the
-    address space of its process. Entering it loads the snippet: SnippetError of kind `load` when
-    that fails.
+    `seconds` limits the wall-clock time of one call (and of loading the snippet), `memory_bytes`
+    the address space of its process. Entering the context loads the snippet: SnippetError of kind
+    `load` if that fails.
     """
 
     snippet: Snippet
@@ -63,13 +64,13 @@ class SnippetProcess:
         self.close()
 
     def close(self) -> None:
-        """End the process and what it has started; a later call starts a new one."""
+        """End the process and its children; a later call starts a new one."""
         if self._worker is not None:
             self._worker.close()
             self._worker = None
 
     def call(self, arguments: Sequence[object]) -> object:
-        """Return what the function gives for these arguments, or raise SnippetError."""
+        """Return the function's value for these arguments, or raise SnippetError."""
         outcome = next(self.call_all([arguments]))
         if isinstance(outcome, SnippetError):
             raise outcome
@@ -78,7 +79,7 @@ class SnippetProcess:
     def call_all(self, calls: Iterable[Sequence[object]]) -> Iterator[object]:
         """Yield the value or the error of each call, in order.
 
-        Only an error of loading is raised.
+        Only an error while loading is raised.
         """
         pending = iter(calls)
         while batch := list(islice(pending, 100)):
@@ -92,7 +93,7 @@ class SnippetProcess:
         process = self._start()
         argument_lists = list(map(list, calls))
         payload = json.dumps(argument_lists, default=str).encode()
-        # The time to read all arguments comes before the first call.
+        # Before the first call the worker reads all arguments, which takes time too.
         seconds = self.seconds + process.send(payload)
         outcomes: list[object] = []
         try:
@@ -114,7 +115,7 @@ class SnippetProcess:
             "source": self.snippet.source,
             "function": function,
             "label": self.snippet.label,
-            "most": len(FORMS[function]),
+            "most": len(CALL_FORMS[function]),
             "memory_bytes": self.memory_bytes,
             "seconds": self.seconds,
         }
@@ -132,7 +133,7 @@ class SnippetProcess:
         return self._worker
 
     def _receive(self, process: WorkerProcess, seconds: float) -> object:
-        """Return what a call gave, its error too; raise the error that ends the process."""
+        """Return the value or the error of a call; raise the error that ends the process."""
         try:
             message = json.loads(process.receive(seconds=seconds))
         except (ValueError, RecursionError):
@@ -146,10 +147,10 @@ class SnippetProcess:
                 return SnippetError(kind, text, traceback=traceback)
             case {"value": value}:
                 return value
-        raise SnippetError("died", "the snippet broke its connection")
+        raise SnippetError("died", "the snippet corrupted its connection")
 
     def _name_limit(self, kind: SnippetErrorKind, message: str) -> str:
-        """Return the message of an error; one about a limit says which limit."""
+        """Return the message of an error, with the value of the limit it exceeded."""
         if kind == "timeout":
             return f"the snippet took longer than its limit of {self.seconds:g} s"
         if kind == "memory":
@@ -158,19 +159,19 @@ class SnippetProcess:
 
 
 class WorkerProcess:
-    """A process for code that is not ours.
+    """A process for code that we did not write.
 
-    `receive` raises SnippetError, after which it must be closed. It has an almost empty
-    environment, a working folder of its own and a process group of its own, so that closing it also
-    ends what the snippet has started. `program` is what the interpreter runs; it is given the
-    number of its socket and its folder.
+    After `receive` has raised SnippetError, it must be closed. It has an almost empty environment,
+    its own working folder and its own process group, so that closing it also ends the children of
+    the snippet. `program` is the interpreter's command line; the numbers of the socket and the
+    folder are added to it.
     """
 
     def __init__(self, *program: str) -> None:
         folder = tempfile.mkdtemp(prefix="answerkey-snippet-")
         self._socket, socket_of_worker = socket.socketpair()
         descriptor = socket_of_worker.fileno()
-        # Nothing of the caller's Python settings, no compiled files left behind.
+        # Ignore the caller's Python settings, and leave no compiled files behind.
         interpreter = [sys.executable, "-I", "-B", "-X", "utf8"]
         command = [*interpreter, *program, str(descriptor), folder]
         with socket_of_worker:
@@ -187,9 +188,9 @@ class WorkerProcess:
         self.close = weakref.finalize(self, _end_process, self._process, self._socket, folder)
 
     def send(self, payload: bytes) -> float:
-        """Hand a message over; return how many seconds reading it may take.
+        """Send a message; return how many seconds the worker may take to read it.
 
-        A worker that is gone, or does not listen, is noticed by `receive`.
+        `receive` notices a worker that has died or does not read.
         """
         self._socket.settimeout(START_SECONDS)
         header = struct.pack(">Q", len(payload))
@@ -222,7 +223,7 @@ class WorkerProcess:
         try:
             part = self._socket.recv(min(length, 1 << 20))
         except TimeoutError:
-            # A child that the snippet has started may keep the connection open.
+            # A child of the snippet may keep the connection open.
             if self._process.poll() is None:
                 return part
         except OSError:
@@ -247,7 +248,7 @@ def _build_environment(folder: str) -> dict[str, str]:
     environment = {
         "HOME": folder,
         "TMPDIR": folder,
-        # A thread for each core would fill the address space on large machines.
+        # On large machines, a thread for each core would use up the address space.
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
         "POLARS_MAX_THREADS": "1",

@@ -1,4 +1,4 @@
-"""A user's own Python function: what its text shows, and whether it is trusted."""
+"""A user's own Python function: checks of its source, and whether it is trusted."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pathlib import Path
 from answerkey.errors import Place, SpecError
 from answerkey.text import format_count, parse_syntax
 
-#: How the functions that we call may look: with one argument, or with two.
-FORMS = {
+#: The signatures that a function may have: one argument, or two.
+CALL_FORMS = {
     "compute_scores": ["compute_scores(sample)", "compute_scores(sample, solver_output)"],
     "compute_metrics": ["compute_metrics(scores)"],
     "infer": ["infer(messages)", "infer(messages, environment)"],
@@ -26,7 +26,7 @@ FORMS = {
 
 @dataclass(frozen=True)
 class Snippet:
-    """Python source that defines `function`; `label` is how reports and tracebacks name it."""
+    """Python source that defines `function`; `label` is its name in reports and tracebacks."""
 
     function: str
     source: str
@@ -35,12 +35,12 @@ class Snippet:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of what would run: the function's name and the source."""
+        """The SHA-256 of the function's name and the source, which identify the code."""
         content = f"{self.function}\0{self.source}"
         return hashlib.sha256(content.encode()).hexdigest()
 
     def find_parameters(self) -> ast.arguments | None:
-        """Return the parameters of the function; None where the text does not show them."""
+        """Return the parameters of the function; None if the source does not show them."""
         parameters = None
         with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
             for node in parse_syntax(self.source).body:
@@ -54,12 +54,14 @@ class Snippet:
 
 
 def check_snippet(snippet: Snippet) -> SpecError | None:
-    """Return what is wrong with a snippet as far as its text shows; nothing of it is run."""
+    """Return what is wrong with a snippet, without running any of it."""
     reason = _find_mistake(snippet)
     if reason is None:
         return None
     message = f"Python snippet of `{snippet.label}`: {reason}"
-    hint = f"write a function `{' or '.join(FORMS[snippet.function])}`, with `def` or `async def`"
+    hint = (
+        f"write a function `{' or '.join(CALL_FORMS[snippet.function])}`, with `def` or `async def`"
+    )
     return SpecError("E108", message, where=snippet.place, hint=hint)
 
 
@@ -80,19 +82,19 @@ def _find_mistake(snippet: Snippet) -> str | None:
         return None
     count = len(parameters.posonlyargs) + len(parameters.args)
     required = count - len(parameters.defaults)
-    is_callable = count > 0 and required <= len(FORMS[name])
+    is_callable = count > 0 and required <= len(CALL_FORMS[name])
     if not is_callable or None in parameters.kw_defaults:
         return f"`{name}` cannot be called with the arguments it is given"
     return None
 
 
-# Which snippets the user has allowed to run, by the hash of their text.
+# The snippets that the user has allowed to run, by the hash of their source.
 
 
 def require_trust(snippets: Sequence[Snippet], *, trust_code: bool) -> None:
-    """Return when all snippets may run; raise SpecError E118 with a list of those that may not yet.
+    """Raise SpecError E118 unless all snippets may run, with a list of those that may not.
 
-    With `trust_code` they are trusted from now on, if that can be remembered.
+    With `trust_code` they are trusted from now on; the record is kept if it can be written.
     """
     trusted = _load_trusted()
     untrusted = {snippet.digest: snippet for snippet in snippets if snippet.digest not in trusted}
@@ -108,7 +110,7 @@ def require_trust(snippets: Sequence[Snippet], *, trust_code: bool) -> None:
 
 def _list_untrusted(snippets: Sequence[Snippet]) -> SpecError:
     count = format_count(len(snippets), "Python snippet")
-    lines = [f"{count} would run that you have not trusted yet:"]
+    lines = [f"{count} that you have not trusted yet would run:"]
     for snippet in snippets:
         first_line, _, _ = snippet.source.strip().partition("\n")
         name = f"`{snippet.label}`, {snippet.function}, sha256 {snippet.digest[:12]}…"
@@ -121,7 +123,7 @@ def _list_untrusted(snippets: Sequence[Snippet]) -> SpecError:
 
 
 def _trust_file() -> Path:
-    """Return the path of the record; a relative XDG_CONFIG_HOME counts as unset."""
+    """Return the path of the trust record; a relative XDG_CONFIG_HOME counts as unset."""
     folder = Path(os.environ.get("XDG_CONFIG_HOME", ""))
     if not folder.is_absolute():
         folder = Path("~/.config").expanduser()
@@ -129,7 +131,7 @@ def _trust_file() -> Path:
 
 
 def _load_trusted() -> dict[str, object]:
-    """Return what is trusted; a record that cannot be read trusts nothing."""
+    """Return the trusted snippets; none if the record cannot be read."""
     try:
         text = _trust_file().read_text(encoding="utf-8")
         record = json.loads(text)

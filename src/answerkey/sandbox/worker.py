@@ -1,4 +1,4 @@
-"""The other side of `SnippetProcess`: runs one user function. Started by path.
+"""The worker's side of `SnippetProcess`: runs one user function. Started by path.
 
 Imports no answerkey. Frames in both directions are a length (8 bytes, big endian) and JSON. The
 parent sends the setting once and then batches of argument lists; the worker sends "up", "ready" (or
@@ -30,29 +30,31 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 if TYPE_CHECKING:
     import asyncio
 
-#: How the parent learns that the arguments alone were too much.
+#: The exit code when the arguments alone need too much memory.
 MEMORY_EXIT_CODE = 97
 TRACEBACK_CHARACTERS = 8000
-#: A call that computes this much longer than it may is ended, even if the parent is gone.
+#: A call that exceeds its CPU time by this much is ended, even if the parent is gone.
 CPU_GRACE_SECONDS = 2
-#: To read the arguments of many calls may take long.
+#: The time to read the arguments of a batch of calls.
 READ_SECONDS = 600.0
-#: A machine's architecture, as filters see it, and its number of the system call `socket`.
+#: By machine: the architecture's number in seccomp filters, and the number of the system call
+#: `socket`.
 NETWORK_CALLS = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
-#: The call that sets up another way to open sockets, and the first number of x32, which names the
-#: same calls again.
+#: The call that sets up io_uring, which can open sockets too, and the first number of x32, where
+#: the same calls have other numbers.
 URING_SETUP = 425
 FOREIGN_CALLS = 0x40000000
 
 Function = Callable[..., object]
-#: What the parent says about the snippet.
+#: The parent's settings for the snippet.
 Setting = Mapping[str, Any]
 
 
 class View(dict[str, object]):
     """A mapping whose keys can be read with dots too, as in `sample.meta.topic`.
 
-    What every dict has (`items`, `get`, …) stays what it is; a key of that name needs brackets.
+    The attributes of every dict (`items`, `get`, …) take precedence; a key with such a name needs
+    brackets.
     """
 
     def __getattr__(self, name: str) -> object:
@@ -66,7 +68,7 @@ class View(dict[str, object]):
 class ScoreView(View):
     """One score as `compute_metrics` sees it: `score.values["x"]` and `score["values"]["x"]`."""
 
-    # A score is known by its values; what a dict calls `values` is not missed here.
+    # The values of a score take precedence over the dict's own method `values`.
     values = property(lambda self: self["values"])
 
 
@@ -83,17 +85,16 @@ def load_trace() -> ModuleType:
 
 
 class Channel:
-    """The private connection to the parent; nothing that the snippet prints can get into it.
+    """The private connection to the parent, which nothing that the snippet prints can reach.
 
-    When the parent is gone the process ends, and takes `folder` with it: nobody else is left to
-    remove it.
+    When the parent is gone, this process removes `folder`, since nobody else will, and ends.
     """
 
     def __init__(self, descriptor: int, folder: str) -> None:
         self._socket = socket.socket(fileno=descriptor)
         self._socket.settimeout(None)
         self._folder = folder
-        # The watching thread needs almost no stack, and the address space is limited.
+        # The watcher thread needs little stack, and the address space is limited.
         threading.stack_size(256 * 1024)
         watcher = threading.Thread(
             target=self._watch,
@@ -104,7 +105,7 @@ class Channel:
         threading.stack_size(0)
 
     def receive(self) -> bytearray:
-        """Return the next message; leave the process when the parent is gone."""
+        """Return the next message; end the process if the parent is gone."""
         header = self._read(8)
         (length,) = struct.unpack(">Q", header)
         return self._read(length)
@@ -118,16 +119,16 @@ class Channel:
             self._leave()
 
     def _watch(self, descriptor: int) -> None:
-        """Wait beside the snippet, which may take its time, for the end of the parent."""
+        """Wait for the end of the parent while the snippet runs."""
         hangup = select.poll()
         hangup.register(descriptor, 0)
         hangup.poll()
         self._leave()
 
     def _leave(self) -> NoReturn:
-        """Remove the working folder and end this process with all that the snippet has started."""
+        """Remove the working folder and end this process and all children of the snippet."""
         shutil.rmtree(self._folder, ignore_errors=True)
-        # A process that can open nothing can still remove what is empty.
+        # Even a process that can open no files can remove an empty folder.
         with contextlib.suppress(OSError):
             os.rmdir(self._folder)  # noqa: PTH106 - pathlib is not loaded here
         if os.getpgrp() == os.getpid():
@@ -149,7 +150,7 @@ class Channel:
 
 def main(descriptor: int, folder: str) -> None:
     """Serve calls until the parent hangs up."""
-    import asyncio  # before there are limits; the parent, which imports this module, needs none
+    import asyncio  # before the limits are set; the parent, which imports this module, has none
 
     channel = Channel(descriptor, folder)
     channel.send(b'{"value": "up"}')
@@ -162,7 +163,7 @@ def main(descriptor: int, folder: str) -> None:
         FSIZE=16 * 1024**2,
         CORE=0,
     )
-    # Functions that stand for a model may need the network.
+    # Functions that act as a model may need the network.
     if name not in {"infer", "run_inference"}:
         refuse_network()
     limit_cpu(setting["seconds"])
@@ -180,7 +181,7 @@ def serve_calls(
     function: Function,
     runner: asyncio.Runner,
 ) -> NoReturn:
-    """Answer each call; a child that the snippet forked never answers in our place."""
+    """Answer each call; a child that the snippet has forked never answers instead of us."""
     process_id = os.getpid()
     while True:
         limit_cpu(READ_SECONDS)
@@ -198,7 +199,7 @@ def serve_calls(
 
 
 def limit_process(**limits: int) -> None:
-    """Lower what this process may take; a limit that the system refuses to set is left as it is."""
+    """Lower the limits of this process; a limit that the system refuses to change is kept."""
     import resource
 
     for name, value in limits.items():
@@ -208,7 +209,7 @@ def limit_process(**limits: int) -> None:
 
 
 def limit_cpu(seconds: float) -> None:
-    """Let the system end this process when a call computes far too long."""
+    """Let the system end this process if a call uses far too much CPU time."""
     import resource
 
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
@@ -218,16 +219,16 @@ def limit_cpu(seconds: float) -> None:
 
 
 def refuse_network() -> None:
-    """Have the system refuse every new socket to this process and its children.
+    """Let the system refuse new sockets to this process and its children.
 
-    Linux can, on most machines. `socketpair`, which event loops need, stays.
+    This works on Linux, on most machines. `socketpair`, which event loops need, is still allowed.
     """
     machine = os.uname().machine
     if sys.platform != "linux" or machine not in NETWORK_CALLS:
         return
     architecture, socket_call = NETWORK_CALLS[machine]
-    # A filter of system calls (seccomp): load the architecture, then the number of the call; a
-    # jump says how many lines it leaves out. The last two lines allow and refuse.
+    # A filter of system calls (seccomp): load the architecture, then the number of the call; a jump
+    # gives the number of lines it skips. The last two lines allow and refuse.
     lines = [
         (0x20, 0, 0, 4),
         (0x15, 0, 5, architecture),
@@ -254,7 +255,7 @@ def refuse_network() -> None:
 def load_function(setting: Setting) -> Function | bytes:
     """Run the snippet's top level and return its function, or the frame of its failure.
 
-    The function can be called with `most` arguments, of which it may want fewer.
+    The function may take fewer arguments than are offered.
     """
     source = setting["source"]
     name = setting["function"]
@@ -267,7 +268,7 @@ def load_function(setting: Setting) -> Function | bytes:
     try:
         code = compile(source, file_name, "exec", dont_inherit=True)
         exec(code, module.__dict__)  # noqa: S102 - this is what the worker is for
-    except BaseException as error:  # noqa: BLE001 - whatever user code raises is told, sys.exit included
+    except BaseException as error:  # noqa: BLE001 - report whatever user code raises, sys.exit included
         message = f"{type(error).__name__} while the snippet was loaded"
         return fail("load", message, format_own(error, file_name))
     function = module.__dict__.get(name)
@@ -285,9 +286,9 @@ def load_function(setting: Setting) -> Function | bytes:
 
 
 def show_arguments(name: str, arguments: list[Any]) -> list[Any]:
-    """Return the arguments as a function sees them.
+    """Return the arguments in the form that the function sees.
 
-    Scores for metrics, and the `solver_output` of an exchange.
+    Metrics get scores; other functions get the `solver_output` of an exchange.
     """
     if name == "compute_metrics":
         return [list(map(ScoreView, scores)) for scores in arguments]
@@ -306,7 +307,7 @@ def call_function(
     runner: asyncio.Runner,
     label: str,
 ) -> bytes:
-    """Return the frame that says what one call gave, or why it gave no value."""
+    """Return the frame with the value of one call, or with its error."""
 
     async def finish(value: Awaitable[object]) -> object:
         return await value
@@ -315,7 +316,7 @@ def call_function(
         value = function(*arguments)
         if inspect.isawaitable(value):
             value = runner.run(finish(value))
-    except BaseException as error:  # noqa: BLE001 - whatever user code raises is told, sys.exit included
+    except BaseException as error:  # noqa: BLE001 - report whatever user code raises, sys.exit included
         kind = "raised"
         message = describe(error)
         if isinstance(error, MemoryError):
@@ -326,7 +327,7 @@ def call_function(
 
 
 def encode_value(value: object) -> bytes:
-    """Return the frame of a value, or why it cannot be passed on."""
+    """Return the frame with a value, or with the reason why it cannot be sent."""
     try:
         frame = {"value": value}
         text = json.dumps(
@@ -336,7 +337,7 @@ def encode_value(value: object) -> bytes:
             default=unwrap_scalar,
         )
         return text.encode()
-    except Exception as error:  # noqa: BLE001 - a user's class may raise anything while it is read
+    except Exception as error:  # noqa: BLE001 - a user's class may raise anything while it is encoded
         message = f"the snippet returned a value that is not plain JSON ({describe(error)})"
     return fail("bad_value", message)
 
@@ -350,7 +351,7 @@ def unwrap_scalar(value: object) -> object:
 
 
 def fail(kind: str, message: str, own_traceback: str = "") -> bytes:
-    """Return the frame of a call without a value."""
+    """Return the frame of a failed call."""
     failure = {"kind": kind, "message": message, "traceback": own_traceback}
     return json.dumps(failure).encode()
 

@@ -1,6 +1,6 @@
-"""Samples become completions: by calling a model, or by reading what it once said.
+"""Solvers turn samples into completions: by calling a model, or by reading recorded completions.
 
-A module other than `solver` is imported when a task names one of its solvers, or `choice_order`.
+Modules other than `solver` are imported when a task names one of their solvers, or `choice_order`.
 """
 
 from answerkey.solvers.solver import (

@@ -1,7 +1,7 @@
 """`choice_order`: the options of each sample shown in other orders.
 
-An order is the list of places in the file from which the options come: `(2, 0, 1)` shows the third option
-first. Each row is looked at by itself, so that leaving one out changes no other.
+An order lists the positions in the file of the options shown: `(2, 0, 1)` shows the third option
+first. Each row is ordered on its own, so that leaving one out does not change the others.
 """
 
 # ruff: noqa: E501, RUF001 - words of many languages, a pattern on each line
@@ -35,17 +35,18 @@ Places = tuple[int, ...]
 Labels = Sequence[str]
 Order = Sequence[int]
 
-#: `orders: all` asks a sample at most so often: five options.
-MOST_ORDERS = 120
-#: What is wrong with a row that is left as it stands for that.
+#: The maximum number of orders with `orders: all`, which is enough for five options.
+MAX_ORDERS = 120
+#: The reason for leaving a row whose options cannot be reordered in its original order.
 UNSUITABLE = "UNSUITABLE"
 
 
 @dataclass(frozen=True)
 class Pride:
-    """From which share of the samples the model's prior for places is estimated, and by which draw.
+    """The share of samples from which the model's position prior is estimated, and the seed that
+    draws them.
 
-    These samples are shown in all rotations; the others need no further call.
+    These samples are shown in all rotations; the others need no additional calls.
     """
 
     share: float = 0.05
@@ -54,7 +55,9 @@ class Pride:
     def __post_init__(self) -> None:
         if not 0 < self.share < 1:
             raise SpecError(
-                "E108", f"`share` is {self.share!r}", hint="it lies between 0 and 1, such as 0.05"
+                "E108",
+                f"`share` is {self.share!r}",
+                hint="it must be between 0 and 1, such as 0.05",
             )
 
     def chooses(self, row: Row) -> bool:
@@ -65,10 +68,11 @@ class Pride:
 
 @dataclass(frozen=True)
 class ChoiceOrder:
-    """Where the option texts stand, and in which orders they are shown.
+    """Where the option texts are, and the orders in which they are shown.
 
-    `options` is a template that simply reads a column (or a field in one), or a list of such templates, one
-    for each option. `shuffled` shows each sample in one order, drawn by `seed` and the row's content.
+    `options` is a template that only reads a column (or a field in one), or a list of such
+    templates, one for each option. `shuffled` shows each sample in one random order, drawn from
+    `seed` and the row's content.
     """
 
     options: str | list[str]
@@ -81,7 +85,7 @@ class ChoiceOrder:
 
     @cached_property
     def paths(self) -> tuple[Path, ...]:
-        """The ways from a sample to the cells that hold option texts."""
+        """The paths from a sample to the cells that contain option texts."""
         sources = self.options
         if not isinstance(sources, list):
             sources = [sources]
@@ -89,7 +93,7 @@ class ChoiceOrder:
         for source in sources:
             template = Template.compile(source)
             if template.path is None:
-                need = "it must simply read a column, where the options are put back"
+                need = "it must only read a column, so that the options can be put back there"
                 raise SpecError(
                     "E108",
                     f"`options` is {source!r}: {need}",
@@ -100,15 +104,15 @@ class ChoiceOrder:
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns that hold option texts."""
+        """The columns that contain option texts."""
         return frozenset(str(path[0]) for path in self.paths)
 
     def read(self, row: Row, labels: Labels) -> OrderedOptions:
-        """Return the options of a row; raise OptionError when it has none that can be moved."""
+        """Return the options of a row; raise OptionError if they cannot be reordered."""
         cells = [_get(row, path) for path in self.paths]
         if not isinstance(self.options, list):
             return read_cell(cells[0], labels)
-        # Cells without a text at the end are options that the row does not have.
+        # Trailing cells without text are options that the row does not have.
         count = len(cells)
         while count and cells[count - 1] in (None, ""):
             count -= 1
@@ -117,7 +121,7 @@ class ChoiceOrder:
         return OrderedOptions(inner.texts, lambda order: [*inner.arrange(order), *blanks])
 
     def arrange(self, row: Row, labels: Labels, order: Order) -> dict[str, object]:
-        """Return the columns of a row that hold option texts, with the options in this order."""
+        """Return the columns of a row that contain option texts, with the options in this order."""
         cells = self.read(row, labels).arrange(order)
         if not isinstance(self.options, list):
             cells = [cells]
@@ -130,7 +134,7 @@ class ChoiceOrder:
 
 
 def _get(row: Row, path: Path) -> Any:  # noqa: ANN401 - a cell of any type
-    """Return the cell that a path leads to; raise OptionError where there is none."""
+    """Return the cell at a path; raise OptionError if there is none."""
     cell: Any = row
     try:
         for step in path:
@@ -141,7 +145,7 @@ def _get(row: Row, path: Path) -> Any:  # noqa: ANN401 - a cell of any type
 
 
 def _put(cell: object, path: Path, value: object) -> object:
-    """Return a cell with a value put where a path leads; the cell itself is not changed."""
+    """Return a copy of a cell with a value set at a path."""
     if not path:
         return value
     copied = dict(cell) if isinstance(cell, dict) else list(cell)  # type: ignore[call-overload]  # the path was followed before
@@ -151,9 +155,11 @@ def _put(cell: object, path: Path, value: object) -> object:
 
 
 class RowOrders(NamedTuple):
-    """The orders of one row, and why it is left as it stands; `problem` says what is wrong with it.
+    """The orders of one row, or why it keeps its original order; `problem` says what is wrong with
+    it.
 
-    A row that `estimates_prior` is also shown in the orders `extra`, which count for nothing else.
+    A row that `estimates_prior` is also shown in the orders `extra`, which are used only for the
+    prior.
     """
 
     orders: tuple[Places, ...]
@@ -164,8 +170,10 @@ class RowOrders(NamedTuple):
 
 
 def plan_row(setting: ChoiceOrder, row: Row, labels: Labels | None) -> RowOrders:
-    """Return the orders of a row; one whose options cannot be moved has the order of the file."""
-    if labels is None:  # what is wrong with the choices is the scorer's to say
+    """Return the orders of a row; if its options cannot be reordered, only the order in the
+    file.
+    """
+    if labels is None:  # the scorer reports what is wrong with the choices
         return RowOrders(((),), UNSUITABLE)
     same = tuple(range(len(labels)))
     try:
@@ -179,8 +187,8 @@ def plan_row(setting: ChoiceOrder, row: Row, labels: Labels | None) -> RowOrders
     if reference is not None:
         return RowOrders((same,), None if is_original else reference)
     count = math.factorial(len(same))
-    if setting.orders == "all" and count > MOST_ORDERS:
-        why = f"its {len(same)} options have {count} orders, and `all` shows at most {MOST_ORDERS}"
+    if setting.orders == "all" and count > MAX_ORDERS:
+        why = f"its {len(same)} options have {count} orders, and `all` shows at most {MAX_ORDERS}"
         return RowOrders((same,), UNSUITABLE, why)
     orders = list_orders(setting.orders, len(same))
     if setting.orders == "shuffled":
@@ -203,7 +211,7 @@ def option_texts(
     samples: Samples,
     choices: Sequence[Labels | None],
 ) -> list[Labels | None]:
-    """Return the option texts of each sample as they stand; None where there are none."""
+    """Return the option texts of each sample in their current order; None if there are none."""
     if not setting.columns <= set(samples.columns):
         return [None] * len(samples)
     options: list[Labels | None] = []
@@ -218,7 +226,7 @@ def option_texts(
 
 @lru_cache(maxsize=128)
 def list_orders(orders: Orders, count: int) -> tuple[Places, ...]:
-    """Return the orders of so many options, the order of the file first."""
+    """Return the orders of `count` options, the order in the file first."""
     same = tuple(range(count))
     if orders == "rotations":
         return tuple(same[shift:] + same[:shift] for shift in range(count))
@@ -227,13 +235,14 @@ def list_orders(orders: Orders, count: int) -> tuple[Places, ...]:
     return (same,)
 
 
-# What a row says, whatever file it comes from: the same question has the same digest in CSV and in JSON.
+# The content of a row, independent of the file format: the same question has the same digest in CSV
+# and JSON.
 
 
 def digest_row(row: Mapping[str, object]) -> str:
-    """Return the SHA-256 of a row's content, without its id, its empty cells and the order of its columns.
+    """Return the SHA-256 of a row's content, ignoring its id, empty cells and the order of columns.
 
-    Numbers and true/false are the same as the texts that spell them, and so are lists and mappings.
+    Numbers, booleans, lists and mappings equal the texts that spell them.
     """
     cells = dict(row)
     cells.pop(ID_COLUMN, None)
@@ -272,28 +281,30 @@ def _normalise_text(text: str) -> object:
         return text
 
 
-# The option texts of a row: where they stand, and the same cell with its options in another order.
+# The option texts of a cell, and the same cell with its options in another order.
 
-#: The field of an object that holds the option's text, if it has one of these names.
+#: The names of the field that may contain an option's text.
 TEXT_FIELDS = ("text", "content", "option", "value", "answer", "choice")
 _LABEL = r"\s*[(\[]?\s*LABEL\s*(?:[)\].:．。、：）]|-\s|\s-\s)[)\]]?\s*"
 
 
 class OptionError(Exception):
-    """Why the options of a row cannot be put in another order."""
+    """The options of a row cannot be reordered; the text says why."""
 
 
 class OrderedOptions(NamedTuple):
-    """The options of one row: their texts without labels, and how a cell is made of them in some order."""
+    """The options of one row: their texts without labels, and a function that builds the cell for
+    an order.
+    """
 
     texts: tuple[str, ...]
     arrange: Callable[[Order], Any]
 
 
 def read_cell(cell: object, labels: Labels) -> OrderedOptions:
-    """Return the options of a cell, whose labels are these, in their order; raise OptionError.
+    """Return the options of a cell, in the order of their labels; raise OptionError.
 
-    A list, a mapping, or either written as JSON or as a Python literal.
+    The cell is a list, a mapping, or either written as JSON or as a Python literal.
     """
     if isinstance(cell, str):
         value, is_json = parse_literal(cell)
@@ -314,7 +325,7 @@ def read_cell(cell: object, labels: Labels) -> OrderedOptions:
 def _read_mapping(cell: Mapping[Any, Any], labels: Labels) -> OrderedOptions:
     keys = [key for key in cell if str(key) in labels]
     if not set(map(str, cell)).issuperset(labels):
-        # Keys without a value are those of other rows.
+        # Keys without a value belong to other rows.
         keys = [key for key in cell if cell[key] is not None]
     options = _read_list([cell[key] for key in keys], labels)
 
@@ -358,7 +369,7 @@ def _read_objects(cells: list[Mapping[str, Any]], labels: Labels) -> OrderedOpti
     for name in cells[0]:
         column = [cell.get(name) for cell in cells]
         texts = [str(value).strip() for value in column]
-        if texts != list(labels):  # which stay in place
+        if texts != list(labels):  # the labels keep their positions
             moving[name] = column
 
     def arrange(order: Order) -> list[dict[str, Any]]:
@@ -375,28 +386,28 @@ def _read_objects(cells: list[Mapping[str, Any]], labels: Labels) -> OrderedOpti
     raise OptionError(f"the options are objects without a text: {shorten(cells[0])}")
 
 
-# Options that speak of the other options: by their letters, by their places, or of all of them together.
+# Options that refer to other options: by their letters, by their positions, or to all of them.
 
 Reference = Literal["REFERS_TO_OTHERS", "REFERS_TO_LABELS"]
 
-#: Longer options are sentences of their own; what they speak of is not looked for.
-LONGEST = 150
+#: Longer options are full sentences, which are not searched for references.
+MAX_REFERENCE_LENGTH = 150
 
 _AROUND = " \t\r\n.,;:!?\"'`()[]{}«»“”„‘’*_。．、，；：！？（）「」『』【】।؟،-–—"
-#: Kana, Han and Hangul: words of these may follow a label, and each other, without a space.
+#: Kana, Han and Hangul: words in these scripts may follow a label, or each other, without a space.
 _SCRIPTS = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _LEADS = "(?:both|either|neither|options?|choices?|answers?|statements?)"
 
 
 def find_reference(options: Sequence[str], labels: Labels) -> Reference | None:
-    """Return how some option speaks of the others; None when they can stand in any order.
+    """Return how some option refers to the others; None if the options can be in any order.
 
-    `labels` are what the options are called, in their order.
+    `labels` are the labels of the options, in their order.
     """
     for option in options:
         words = unicodedata.normalize("NFKC", option).split()
         text = " ".join(words)
-        if not text or len(text) > LONGEST:
+        if not text or len(text) > MAX_REFERENCE_LENGTH:
             continue
         plain = text.strip(_AROUND).casefold()
         if _compile_phrases().fullmatch(plain):
@@ -407,7 +418,7 @@ def find_reference(options: Sequence[str], labels: Labels) -> Reference | None:
 
 
 def _names_labels(text: str, labels: tuple[str, ...]) -> bool:
-    """Return whether a text lists labels, or is made of labels and words for them alone."""
+    """Return whether a text lists labels, or consists only of labels and words for them."""
     token, inside = _compile_labels(labels)
     if inside.search(text):
         return True
@@ -433,7 +444,9 @@ def _compile_phrases() -> re.Pattern[str]:
 
 @lru_cache(maxsize=256)
 def _compile_labels(labels: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return what matches a label, a word for labels or what stands between, and what finds a list of labels."""
+    """Return a pattern of a label, a word for labels or a separator, and a pattern of a list of
+    labels.
+    """
     names = {"label": labels, "word": REFERRING, "join": JOINS, "filler": FILLERS}
     kinds = [rf"(?P<{kind}>{_spell_bound(words)})" for kind, words in names.items()]
     token = rf"(?>{'|'.join(kinds)}|(?P<mark>[\s{re.escape(_AROUND)}&+/]))"
@@ -444,7 +457,7 @@ def _compile_labels(labels: tuple[str, ...]) -> tuple[re.Pattern[str], re.Patter
 
 
 def _spell_bound(words: Iterable[str]) -> str:
-    """Return words as they must stand: not within others, except in scripts that put no spaces between."""
+    """Return a pattern of whole words, except in scripts that do not put spaces between words."""
     spaced = []
     unspaced = []
     for word in words:
@@ -463,7 +476,7 @@ def _spell(words: Iterable[str]) -> str:
     return "|".join(map(re.escape, longest_first))
 
 
-# How options of multiple-choice questions speak of the other options, in many languages.
+# How options of multiple-choice questions refer to the other options, in many languages.
 
 _NOUNS = "(?:options?|answers?|choices?|alternatives?|statements?|responses?)"
 _RIGHT = "(?:correct|right|true|valid|possible|wrong|incorrect|false)"
@@ -600,7 +613,7 @@ JOINS = _split_words("""
     या, और, तथा, एवं, và, hoặc, dan, atau
 """)
 
-#: Words beside labels that speak of options: *only A*, *option B*, *A and B are correct*.
+#: Words next to labels that refer to options: *only A*, *option B*, *A and B are correct*.
 REFERRING = _split_words("""
     both, either, neither, only, just, option, options, choice, choices, answer, answers,
     statement, statements, same as, except, all of, none of, together, nur, beide, sowohl,
@@ -614,7 +627,7 @@ REFERRING = _split_words("""
     keduanya
 """)
 
-#: Words that may stand beside several labels, and beside one say nothing: *A and B are true*.
+#: Words that mean a reference next to several labels, but not next to one: *A and B are true*.
 FILLERS = _split_words("""
     the, is, are, also, not, correct, right, true, false, wrong, above, richtig, falsch, sind, ist,
     als, sont, correctes, vraies, son, correctas, verdaderas, tanto, como, quanto, sia, che, sono,

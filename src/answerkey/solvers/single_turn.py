@@ -34,18 +34,17 @@ from answerkey.solvers.solver import (
 from answerkey.templates import RowError, Template
 from answerkey.types import Completions, Draws, Known, Request, Row, Samples
 
-# How the messages for a model are written down: as chat messages, or as one template that yields
-# JSON.
+# The messages for a model: written as chat messages, or as one template that yields JSON.
 
 Role = Literal["system", "developer", "user", "assistant"]
 ROLES: tuple[str, ...] = get_args(Role)
 #: A message, or a part of one.
 Message = dict[str, object]
-#: What templates see, by name.
+#: The values that templates see, by name.
 Names = Mapping[str, object]
 #: Templates by the field of the solver, such as `input_builder.input_messages.0.content`.
 Templates = Mapping[str, Template]
-#: The source of each template by its field, and the names that it sees beside the solver's.
+#: The source of each template by its field, and the names that it sees in addition to the solver's.
 Sources = dict[str, tuple[str, tuple[str, ...]]]
 _MESSAGES = "input_builder.input_messages"
 _TEMPLATE = "input_builder.template"
@@ -53,7 +52,7 @@ _TEMPLATE = "input_builder.template"
 
 @dataclass(frozen=True)
 class TextPart:
-    """A part of a message that is text; `text` is a template."""
+    """A text part of a message; `text` is a template."""
 
     text: str
     type: Literal["text"] = "text"
@@ -65,7 +64,7 @@ class TextPart:
 
 @dataclass(frozen=True)
 class ImagePart:
-    """A part of a message that is an image, or several.
+    """A part of a message with one image or several.
 
     `image` is a template. A null is left out.
     """
@@ -84,9 +83,9 @@ class ImagePart:
 class InputMessage:
     """One message.
 
-    `content` is a template over `sample` (and `examples`, when the solver has any), or parts. With
-    `for_each: examples` it is repeated for each example, as `example`; neighbours that have it are
-    repeated together.
+    `content` is a template over `sample` (and `examples`, if the solver has any), or a list of
+    parts. With `for_each: examples` the message is repeated for each example, as `example`;
+    adjacent messages with it are repeated together.
     """
 
     role: Role
@@ -130,7 +129,7 @@ class ChatInput:
             raise SpecError("E108", "`input_messages` is empty", hint="write at least one message")
 
     def list_sources(self) -> Sources:
-        """Return the source of each template by its field, and the names that it alone sees."""
+        """Return the source of each template by its field, and the names that only it sees."""
         sources: Sources = {}
         for number, message in enumerate(self.input_messages):
             names = ("example",) if message.for_each else ()
@@ -159,9 +158,7 @@ class ChatInput:
 
 @dataclass(frozen=True)
 class GenericInput:
-    """One template that yields JSON: a list of messages, or an object that has them as
-    `messages`.
-    """
+    """One template that yields JSON: a list of messages, or an object with `messages`."""
 
     template: str
     type: Literal["generic"] = "generic"
@@ -177,7 +174,7 @@ class GenericInput:
 
 
 def parse_messages(text: str) -> Prompt:
-    """Return the messages of JSON text, or raise PromptError with what is wrong with it."""
+    """Return the messages in JSON text, or raise PromptError with what is wrong with it."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -190,7 +187,7 @@ def parse_messages(text: str) -> Prompt:
     if not isinstance(value, list) or not value:
         raise PromptError(
             f"the template yields {shorten(value)}, not messages",
-            hint="write a list of messages, or an object with nothing but `messages`",
+            hint="write a list of messages, or an object with only `messages`",
         )
     for message in value:
         if not isinstance(message, dict) or not isinstance(message.get("content"), str | list):
@@ -201,7 +198,7 @@ def parse_messages(text: str) -> Prompt:
     return value
 
 
-# Few-shot: which rows of a second dataset a sample is shown.
+# Few-shot examples: the rows of a second dataset that are shown with a sample.
 
 #: The examples of each sample, or why there are too few.
 PickedExamples = list[list[Row] | RowError]
@@ -211,7 +208,7 @@ PickedExamples = list[list[Row] | RowError]
 class Examples:
     """How examples are chosen.
 
-    With `by`, only rows that have the sample's own value in that column.
+    With `by`, only rows with the sample's own value in that column.
     """
 
     dataset: str
@@ -229,10 +226,9 @@ class Examples:
 def pick_examples(setting: Examples, samples: Samples, examples: Samples) -> PickedExamples:
     """Return the examples of each sample, or why there are too few.
 
-    Rows are ranked by the seed and their id, and the first that are not the sample itself are
-    taken: the same seed gives the same examples, whichever samples are asked. The sample itself is
-    the row with its id in the same file, or any row that says the same in all columns the two have
-    in common.
+    Rows are ranked by the seed and their id, and the first ones are taken, except the sample
+    itself: the same seed gives the same examples, whichever samples are run. The sample itself is
+    the row with its id in the same file, or any row with the same content in all common columns.
     """
     by = setting.by
     for table in (samples, examples):
@@ -272,13 +268,13 @@ def _describe_shortage(setting: Examples, row: Row, count: int) -> ExamplesError
     if setting.by is not None:
         group = f" with `{setting.by}` = {row[setting.by]!r}"
         hint += ", or leave `by` out"
-    problem = f"{setting.num_examples} examples are wanted, and dataset `{setting.dataset}` has"
+    problem = f"{setting.num_examples} examples are needed, and dataset `{setting.dataset}` has"
     message = f"{problem} {count}{group} that are not the sample itself"
     return ExamplesError(message, hint=hint)
 
 
 def _rank_examples(setting: Examples, examples: Samples) -> defaultdict[str, list[int]]:
-    """Return the places of the examples in the order of their ranks, by their value in `by`."""
+    """Return the positions of the examples in the order of their ranks, by their value in `by`."""
     ranks = []
     for place, example in enumerate(examples):
         rank = Draws(setting.seed, example.id).rank("example")
@@ -290,7 +286,7 @@ def _rank_examples(setting: Examples, examples: Samples) -> defaultdict[str, lis
 
 
 def _list_common_columns(samples: Samples, examples: Samples) -> list[str]:
-    """Return the columns by which contents are compared; none where each table has its own."""
+    """Return the columns that are in both tables, by which contents are compared."""
     first = set(samples.columns) - {ID_COLUMN}
     second = set(examples.columns) - {ID_COLUMN}
     if first <= second or second <= first:
@@ -315,8 +311,8 @@ def _write_cells(row: Row, columns: Sequence[str]) -> str:
 class SingleTurnSolver(Solver):
     """Calls the model once for each sample.
 
-    `message_format` is accepted for the sake of existing files and changes nothing. `examples` adds
-    rows of a second dataset to what the templates see.
+    `message_format` is accepted for existing files but has no effect. `examples` makes rows of a
+    second dataset visible to the templates.
     """
 
     input_builder: ChatInput | GenericInput
@@ -328,14 +324,14 @@ class SingleTurnSolver(Solver):
     sends_prompts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        # None are shown, and no template reads the list of them: the dataset is not needed.
+        # No examples are shown, and no template reads their list: the dataset is not needed.
         if self.examples is not None and self.examples.num_examples == 0:
             sources = self.input_builder.list_sources().values()
             if not any("examples" in source for source, _ in sources):
                 object.__setattr__(self, "examples", None)
 
     def compile_templates(self) -> Compiled:
-        """Return the templates that compile and the errors of the others, by field."""
+        """Return the templates that compile, and the errors of the others, by field."""
         return self._compiled
 
     @cached_property
@@ -352,9 +348,9 @@ class SingleTurnSolver(Solver):
         return templates, errors
 
     def build_prompts(self, samples: Samples, examples: Samples | None) -> Prompts:
-        """Return the messages for each sample, or why there are none.
+        """Return the messages for each sample, or the error.
 
-        Raise what is wrong with a template.
+        Raise the error of a template that does not compile.
         """
         templates, errors = self._compiled
         raise_all([error for _, error in errors])
@@ -362,7 +358,7 @@ class SingleTurnSolver(Solver):
         if self.examples is not None:
             if examples is None:
                 raise InternalError(
-                    "E901", f"the examples of dataset `{self.examples.dataset}` were not handed in"
+                    "E901", f"the examples of dataset `{self.examples.dataset}` were not passed in"
                 )
             shown = pick_examples(self.examples, samples, examples)
         example_file = examples.file if examples else None
@@ -385,9 +381,9 @@ class SingleTurnSolver(Solver):
         return prompts
 
     def check_prompts(self, samples: Samples, examples: Samples | None) -> CheckedPrompts:
-        """Return the prompts, none if they cannot be built at all, and the rows without one.
+        """Return the prompts and the errors of rows without one; no prompts if none can be built.
 
-        Templates that do not compile are reported elsewhere; the others are still rendered.
+        Templates that do not compile are reported elsewhere; the others are rendered anyway.
         """
         templates, errors = self._compiled
         if errors:
@@ -413,7 +409,7 @@ class SingleTurnSolver(Solver):
     ) -> Completions:
         """Return the model's completions for each sample, in order.
 
-        A wrong row raises before any call.
+        An invalid row raises before any call.
         """
         if model is None:
             raise SpecError(
@@ -425,15 +421,15 @@ class SingleTurnSolver(Solver):
         return call_model(model, samples, sound_prompts, facts, trials=trials)
 
 
-# `choice_ranking_solver`: how likely a model finds each choice as the continuation of the prompt.
+# `choice_ranking_solver`: the probability of each choice as the continuation of the prompt.
 
 
 @dataclass(frozen=True)
 class ChoiceRankingSolver(Solver):
-    """Asks the model how likely each continuation of each sample is; no text is generated.
+    """Asks the model for the log-probability of each continuation; no text is generated.
 
-    `continuations` is a template that yields the texts in the order of the choices; each is put
-    directly after the prompt, which is the text of all messages, with an empty line between them.
+    `continuations` is a template that yields the texts in the order of the choices; each is
+    appended directly to the prompt, which is the text of all messages, separated by empty lines.
     """
 
     input_builder: ChatInput | GenericInput
@@ -448,7 +444,7 @@ class ChoiceRankingSolver(Solver):
         for field in self.input_builder.list_sources():
             if field.endswith(".image"):
                 raise SpecError(
-                    "E108", f"`{self.type}` sends text alone, and a message has an image"
+                    "E108", f"`{self.type}` sends only text, but a message has an image"
                 )
 
     @cached_property
@@ -456,7 +452,7 @@ class ChoiceRankingSolver(Solver):
         return SingleTurnSolver(self.input_builder, examples=self.examples)
 
     def compile_templates(self) -> Compiled:
-        """Return the templates that compile and the errors of the others, by field."""
+        """Return the templates that compile, and the errors of the others, by field."""
         templates, errors = self._prompts.compile_templates()
         try:
             template = Template.compile(self.continuations)
@@ -465,11 +461,11 @@ class ChoiceRankingSolver(Solver):
         return {**templates, "continuations": template}, errors
 
     def build_prompts(self, samples: Samples, examples: Samples | None) -> Prompts:
-        """Return the messages for each sample, without a continuation, or why there are none."""
+        """Return the messages for each sample, without a continuation, or the error."""
         return self._prompts.build_prompts(samples, examples)
 
     def list_calls(self, samples: Samples, examples: Samples | None) -> list[list[Prompt]]:
-        """Return what the model is sent for each sample: one text for each continuation."""
+        """Return the prompts sent for each sample: one text for each continuation."""
         prompts = self.build_prompts(samples, examples)
         continuations = self.list_continuations(samples)
         calls: list[list[Prompt]] = []
@@ -481,7 +477,7 @@ class ChoiceRankingSolver(Solver):
         return calls
 
     def list_continuations(self, samples: Samples) -> list[list[str] | RowError]:
-        """Return the continuations of each sample, or why there are none."""
+        """Return the continuations of each sample, or the error."""
         template = Template.compile(self.continuations)
         return list(map(_read_texts, template.values(samples)))
 
@@ -501,7 +497,7 @@ class ChoiceRankingSolver(Solver):
         trials: range = ONE_TRIAL,
         **_: object,
     ) -> Completions:
-        """Return for each sample the log-probability of its continuations; there is no text."""
+        """Return for each sample the log-probabilities of its continuations, without a text."""
         ranking_model = require_echo(model)
         prompts = self.build_prompts(samples, examples)
         texts = self.list_continuations(samples)
@@ -532,7 +528,9 @@ def _read_texts(value: object) -> list[str] | RowError:
 
 
 def require_echo(model: Model | None) -> RankingModel:
-    """Return a model that can say how likely a continuation is; SpecError E301 for any other."""
+    """Return the model if it can give the log-probability of a continuation; SpecError E301
+    otherwise.
+    """
     if has_loglikelihoods(model):
         return model
     subject = "no model" if model is None else f"model `{model.name}`"

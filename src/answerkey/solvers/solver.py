@@ -1,6 +1,5 @@
-"""What every solver is, and how it calls a model.
-
-`pass_through_solver`, which reads what one once said.
+"""The base of all solvers, their calls to a model, and `pass_through_solver`, which reads recorded
+completions.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from answerkey.templates import RowError, Template
 from answerkey.text import parse_python
 from answerkey.types import Completion, Completions, Known, Request, Samples
 
-# A sample for which no prompt can be built, for a reason other than a template that fails.
+# Errors of samples without a prompt, other than a failing template.
 
 
 class PromptError(RowError):
@@ -32,27 +31,25 @@ class PromptError(RowError):
 
 
 class ExamplesError(PromptError):
-    """Too few examples: what the task asks for is at fault, so that it is told once, not row by
-    row.
-    """
+    """Too few examples: a mistake in the task, so it is reported once, not row by row."""
 
 
-# What every solver is.
+# The base of all solvers.
 
 Prompt = list[dict[str, object]]
-#: What is built for each sample: its prompt, or why there is none.
+#: The prompt of each sample, or its error.
 Prompts = list[Prompt | RowError]
-#: The texts that belong to each sample; None where there are none.
+#: The texts of each sample; None if it has none.
 TextLists = list[Sequence[str] | None]
 #: The errors of rows, with their positions.
 RowErrors = list[tuple[int, DataError]]
-#: The trials of a sample that is asked once.
+#: The trials of a sample that is run once.
 ONE_TRIAL = range(1)
-#: How many wrong rows one error shows.
+#: The maximum number of row errors shown together.
 SHOWN = 20
-#: Longer texts are no lists of options; Python's own reader takes a hundred times their memory.
-LONGEST_LITERAL = 100_000
-#: The prompts, or why there is none, and the errors of wrong rows with their positions.
+#: Longer texts are not lists of options; Python's parser needs a hundred times their memory.
+MAX_LITERAL_LENGTH = 100_000
+#: The prompts or their errors, and the errors of invalid rows with their positions.
 CheckedPrompts = tuple[Prompts, RowErrors]
 #: The templates that compile and the errors of the others, by field.
 Compiled = tuple[dict[str, Template], list[tuple[str, SpecError]]]
@@ -61,9 +58,9 @@ Compiled = tuple[dict[str, Template], list[tuple[str, SpecError]]]
 class Solver(ABC):
     """Turns samples into completions; its dataclass fields are its YAML fields.
 
-    `needs_model` says whether a model must be named, `reads_column` whether completions stand in a
-    column, `ranks_continuations` whether log-probabilities are read and no text, `sends_prompts`
-    whether `build_prompts` returns just what the model is sent.
+    `needs_model`: a model must be given. `reads_column`: completions are read from a column.
+    `ranks_continuations`: log-probabilities are read instead of text. `sends_prompts`:
+    `build_prompts` returns exactly what the model is sent.
     """
 
     type: ClassVar[str]
@@ -73,13 +70,13 @@ class Solver(ABC):
     sends_prompts: ClassVar[bool] = False
 
     def compile_templates(self) -> Compiled:
-        """Return the templates that compile and the errors of the others, by field (`a.0.b` for
-        nested); none here.
+        """Return the templates that compile, and the errors of the others, by field (`a.0.b` for
+        nested); none by default.
         """
         return {}, []
 
     def list_calls(self, samples: Samples, examples: Samples | None) -> list[list[Prompt]]:
-        """Return what the model is asked for each sample; nothing for one without a prompt."""
+        """Return the prompts sent for each sample; none for a sample without a prompt."""
         calls: list[list[Prompt]] = []
         for prompt in self.build_prompts(samples, examples):
             if isinstance(prompt, RowError):
@@ -94,7 +91,7 @@ class Solver(ABC):
 
     @abstractmethod
     def check_prompts(self, samples: Samples, examples: Samples | None) -> CheckedPrompts:
-        """Return the prompts, as far as checking the rows builds them, and the wrong rows.
+        """Return the prompts that were built to check the rows, and the errors of invalid rows.
 
         A missing column is reported once, at the first row.
         """
@@ -109,16 +106,16 @@ class Solver(ABC):
         examples: Samples | None,
         trials: range = ONE_TRIAL,
     ) -> Completions:
-        """Return one completion per sample and trial, in order; raises if a row cannot be solved.
+        """Return one completion per sample and trial, in order; raise if a row cannot be solved.
 
-        `trials` are the numbers of the trials; those of a sample stand one after the other.
+        `trials` are the numbers of the trials; the completions of a sample are consecutive.
         """
 
 
 def describe_row_errors(samples: Samples, outcomes: Sequence[object]) -> RowErrors:
-    """Return the error of each row that has one; a column that does not exist is told once.
+    """Return the error of each row that has one; a missing column is reported once.
 
-    Rows that have too few examples for the same reason have the same error.
+    Rows with too few examples for the same reason share one error.
     """
     errors: RowErrors = []
     missing: set[str] = set()
@@ -135,7 +132,7 @@ def describe_row_errors(samples: Samples, outcomes: Sequence[object]) -> RowErro
             missing.add(column)
             code = "E206"
             message = problem.message
-            # Templates see rows of two datasets: a column that the samples have is missing in the
+            # Templates see rows of two datasets: a column of the samples may be missing in the
             # examples.
             if column in samples.columns:
                 message += " of the examples"
@@ -148,7 +145,7 @@ def describe_row_errors(samples: Samples, outcomes: Sequence[object]) -> RowErro
 
 
 def raise_row_errors(samples: Samples, *outcomes: Sequence[object]) -> None:
-    """Raise the errors of rows, each text once and no more than an error shows."""
+    """Raise the distinct errors of rows, up to the maximum shown."""
     errors = []
     for outcome in outcomes:
         for _, error in describe_row_errors(samples, outcome):
@@ -157,10 +154,10 @@ def raise_row_errors(samples: Samples, *outcomes: Sequence[object]) -> None:
 
 
 def parse_literal(text: str) -> tuple[object, bool]:
-    """Return what JSON, else Python reads in a text (None when neither does), and whether it is
-    JSON.
+    """Return the value of a JSON text, or else of a Python literal (None if it is neither), and
+    whether it is JSON.
     """
-    if len(text) > LONGEST_LITERAL:
+    if len(text) > MAX_LITERAL_LENGTH:
         return None, False
     with suppress(ValueError, RecursionError):
         return json.loads(text), True
@@ -169,11 +166,10 @@ def parse_literal(text: str) -> tuple[object, bool]:
     return None, False
 
 
-# From prompts to completions: what a model is told of each sample, and what it must be able to
-# know.
+# From prompts to completions: the requests to a model, and the facts that a model may need.
 
 OPTIONS_COLUMN = "options"
-#: Where the question stands without the options, if the dataset has such a column.
+#: The column with the question without its options, if the dataset has one.
 QUESTION_COLUMN = "question"
 
 
@@ -185,7 +181,7 @@ def call_model(
     *,
     trials: range = ONE_TRIAL,
 ) -> Completions:
-    """Return the model's completion for each prompt and trial, with the prompt in it."""
+    """Return the model's completion for each prompt and trial, including the prompt."""
     require_known(model, samples, facts)
     requests = []
     for request in _list_requests(model, samples, prompts, facts):
@@ -207,10 +203,10 @@ def _list_requests(
     prompts: Sequence[Prompt],
     facts: Known | None,
 ) -> list[Request]:
-    """Return the request of each prompt, with all that is known of the sample if the model sees it.
+    """Return the request of each prompt, with the known facts about the sample if the model uses
+    them.
 
-    Options and truth are for the built-in models; choices also for models whose replies are
-    constrained to them.
+    Options and truth are for the built-in models; choices also for models with constrained replies.
     """
     requests = []
     for sample_id, prompt in zip(samples.ids, prompts, strict=True):
@@ -247,7 +243,9 @@ def _find_last_text(prompt: Prompt) -> str:
 
 
 def require_known(model: Model, samples: Samples, facts: Known | None) -> None:
-    """Raise SpecError E301 when a model needs what neither the scorers nor the dataset tell."""
+    """Raise SpecError E301 if a model needs facts that neither the scorers nor the dataset
+    provide.
+    """
     missing = missing_parts(model, facts)
     if missing:
         words = " and ".join(f"`{name}`" for name in sorted(missing))
@@ -266,8 +264,8 @@ def require_known(model: Model, samples: Samples, facts: Known | None) -> None:
 
 
 def read_options(samples: Samples, facts: Known | None) -> TextLists:
-    """Return each sample's option texts: from the scorer, else from the column `options`, else
-    None.
+    """Return each sample's option texts: from the scorer, or else from the column `options`, or
+    else None.
     """
     options: TextLists = [None] * len(samples)
     if facts is not None:
@@ -300,16 +298,16 @@ def _read_texts(cell: object) -> list[str] | None:
     return texts
 
 
-# Which field of a solver asks for a column that does not exist.
+# The field of a solver that names a missing column.
 
-#: How the checks of settings begin: "`trace_column` names `x`, which is not a column".
+#: The beginning of messages about settings: "`trace_column` names `x`, which is not a column".
 _SETTING = re.compile(r"`([a-z_.]+)` names ")
 
 
 def find_column_field(solver: Solver | None, error: DataError) -> tuple[str | int, ...]:
-    """Return the way to the field that a missing column (E206) is asked for in.
+    """Return the path of the field that names a missing column (E206).
 
-    Empty when none is known.
+    Empty if it is unknown.
     """
     setting = _SETTING.match(error.message)
     if setting:
@@ -322,7 +320,8 @@ def find_column_field(solver: Solver | None, error: DataError) -> tuple[str | in
         if column in (template.columns or ()):
             return _split_path(name)
     for name, template in templates.items():
-        # What is read of the examples, or of the row as a whole, is known by its text only.
+        # Columns of examples, or uses of the whole row, can only be found in the text of the
+        # templates.
         if column in str(template.source):
             return _split_path(name)
     return ()
@@ -333,16 +332,16 @@ def _split_path(name: str) -> tuple[str | int, ...]:
     return tuple(int(step) if step.isdigit() else step for step in steps)
 
 
-# `pass_through_solver`: what the model once said stands in the dataset.
+# `pass_through_solver`: completions are recorded in the dataset.
 
 
 @dataclass(frozen=True)
 class PassThroughSolver(Solver):
-    """Reads completions from a column; asks no model.
+    """Reads completions from a column, without calling a model.
 
-    A cell holds a trace (an OpenAI-like object, a list of messages, or the JSON text of either) or
-    plain text. JSON text that is no trace is plain text. `message_format` is accepted for the sake
-    of existing files and changes nothing.
+    A cell contains a trace (an OpenAI-like object, a list of messages, or the JSON text of either)
+    or plain text. JSON text that is not a trace is plain text. `message_format` is accepted for
+    existing files but has no effect.
     """
 
     trace_column: str
@@ -353,11 +352,11 @@ class PassThroughSolver(Solver):
     reads_column: ClassVar[bool] = True
 
     def build_prompts(self, samples: Samples, examples: Samples | None) -> Prompts:  # noqa: ARG002 - the protocol's signature
-        """Return an empty prompt for each sample: nothing is asked."""
+        """Return an empty prompt for each sample: no model is called."""
         return [[] for _ in range(len(samples))]
 
     def check_prompts(self, samples: Samples, examples: Samples | None) -> CheckedPrompts:  # noqa: ARG002 - the protocol's signature
-        """Return the error of a trace column that does not exist, once."""
+        """Return the error of a missing trace column, once."""
         try:
             require_column(samples, self.trace_column)
         except DataError as error:
@@ -365,12 +364,12 @@ class PassThroughSolver(Solver):
         return [], []
 
     def solve(self, samples: Samples, *, trials: range = ONE_TRIAL, **_: object) -> Completions:
-        """Return what the column says, in order; there is one trial of it."""
+        """Return the completions in the column, in order, as a single trial."""
         if len(trials) > 1:
             raise SpecError(
                 "E119",
                 f"`{self.type}` reads one completion for each sample, not {len(trials)} trials",
-                hint="leave `trials` out, or ask a model with a `single_turn_solver`",
+                hint="leave `trials` out, or call a model with a `single_turn_solver`",
             )
         require_column(samples, self.trace_column)
         completions = []
@@ -391,7 +390,7 @@ def read_cell(cell: object) -> Completion:
 
 
 def require_column(samples: Samples, name: str) -> None:
-    """Raise E206 when no column has a name, or what stands before one of its dots."""
+    """Raise E206 if no column has this name, or the part of it before a dot."""
     if name in samples.columns or split_name(name, samples.columns):
         return
     where = None

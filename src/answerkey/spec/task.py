@@ -20,7 +20,7 @@ from answerkey.metrics import (
     Metric,
     Trials,
     ValueNames,
-    foresee_names,
+    expected_names,
 )
 from answerkey.metrics.base import number_name
 from answerkey.sandbox import Snippet, check_snippet
@@ -208,7 +208,7 @@ def find_metrics(
     matching = []
     for step in task.scoring:
         for metric in step.metrics:
-            names = foresee_names(metric.metric)
+            names = expected_names(metric.metric)
             is_meant = name is None
             for prefix in ("", f"{metric.key}_", f"{step.key}_{metric.key}_"):
                 if name is not None and name.startswith(prefix):

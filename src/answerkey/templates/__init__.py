@@ -1,4 +1,5 @@
-"""The two template levels: `<< config.x >>` once at load, `{{ sample.x }}` per row.
+"""The two template levels, `<< config.x >>` once at load and `{{ sample.x }}` per row, and row
+filters.
 
 And row filters.
 """

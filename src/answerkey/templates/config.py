@@ -8,25 +8,25 @@ from typing import NamedTuple
 
 from answerkey.errors import Place, SpecError
 
-#: The name ends with no white space; the pattern says so to try no blank twice.
+#: The name does not end in white space; stating that keeps the pattern from backtracking.
 _PLACEHOLDER = r"<<\s*config\.(?P<name>[^<>\n'\"{}]*[^<>\n'\"{}\s])\s*>>"
 _NESTED = _PLACEHOLDER + r"|(?P<quote>['\"])|(?P<bracket>[(\[{])|(?P<close>[)\]}])"
-#: What comes next in a region, by what opened the region.
+#: The next token of interest in a region, by the opener of the region.
 _PATTERNS = {
     "": _PLACEHOLDER + r"|(?P<raw>\{%[-+]?\s*raw\s*-?%\})|(?P<comment>\{#)|(?P<code>\{\{|\{%)",
     "raw": _PLACEHOLDER + r"|(?P<end>\{%[-+]?\s*endraw\s*[-+]?%\})",
     "{#": _PLACEHOLDER + r"|(?P<end>#\})",
     "{{": r"(?P<end>\}\})|" + _NESTED,
     "{%": r"(?P<end>%\})|" + _NESTED,
-    # Inside brackets a `}}` closes two of them, not the expression.
+    # Inside brackets, `}}` closes two brackets, not the expression.
     "bracket": _NESTED,
-    # A backslash keeps the next character from ending the string, but hides no placeholder.
+    # A backslash escapes the next character, but does not hide a placeholder.
     "'": _PLACEHOLDER + r"|\\(?:(?!<<).)?|(?P<end>')",
     '"': _PLACEHOLDER + r'|\\(?:(?!<<).)?|(?P<end>")',
 }
 _NUMBER = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?"
 _ACCESS = r"\s*\.\s*\Z"
-#: What Jinja does not print as it is: as a whole text, and within one.
+#: Text that Jinja does not print literally: as a whole text, and within one.
 _UNSAFE_WHOLE = r"\{[{%#]|<<|\r|\n\Z"
 _UNSAFE_PART = r"^[%#]|[{\r]|<<"
 
@@ -34,8 +34,8 @@ _UNSAFE_PART = r"^[%#]|[{\r]|<<"
 class Placeholder(NamedTuple):
     """One `<< config.name >>` at `start:end`.
 
-    `opener` is what opened the region around it: nothing for plain text, `raw`, `{#` for a comment,
-    a quote, or `{{`, `{%` or a bracket for code.
+    `opener` is what opened the region around it: empty for plain text, `raw`, `{#` for a comment, a
+    quote, or `{{`, `{%` or a bracket for code.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Placeholder(NamedTuple):
 class ConfigValue(NamedTuple):
     """The value of a config parameter.
 
-    `is_code` when it was declared `string_kind: jinja` or `python`.
+    `is_code` if it was declared with `string_kind: jinja` or `python`.
     """
 
     value: object
@@ -55,7 +55,9 @@ class ConfigValue(NamedTuple):
 
 
 def find_whole(text: str) -> str | None:
-    """Return the config name when the text is one placeholder, white space around it apart."""
+    """Return the config name if the text is a single placeholder, ignoring white space around
+    it.
+    """
     match = re.fullmatch(_PLACEHOLDER, text.strip())
     if match is None:
         return None
@@ -63,7 +65,7 @@ def find_whole(text: str) -> str | None:
 
 
 def find_config_names(text: str) -> list[str]:
-    """Return the config names that a template needs, each once; a Jinja comment needs none."""
+    """Return the distinct config names that a template needs, except those in Jinja comments."""
     names: list[str] = []
     if "<<" not in text:
         return names
@@ -74,10 +76,10 @@ def find_config_names(text: str) -> list[str]:
 
 
 def find_placeholders(text: str) -> Iterator[Placeholder]:
-    """Yield the placeholders of a template in the order of its text.
+    """Yield the placeholders of a template in order.
 
-    The text is gone through as Jinja's lexer does, but never fails: what is open at the end just
-    ends.
+    The text is scanned like Jinja's lexer does, but without errors: regions still open at the end
+    are closed there.
     """
     openers = [""]
     position = 0
@@ -99,10 +101,10 @@ def find_placeholders(text: str) -> Iterator[Placeholder]:
 def embed_config(text: str, lookup: Callable[[str], ConfigValue], *, is_template: bool) -> object:
     """Return a text with its placeholders filled in.
 
-    A text that is one placeholder becomes the value itself. In a template (`is_template`) a value
-    never becomes code: it prints as it is, stays inside its quotes, or is refused with SpecError
-    E111. `lookup` raises for a name that does not exist. Values are not searched for further
-    placeholders.
+    A text that is a single placeholder becomes the value itself. In a template (`is_template`) a
+    value never becomes code: it is printed literally, stays inside its quotes, or is refused with
+    SpecError E111. `lookup` raises for a name that does not exist. Values are not searched for
+    further placeholders.
     """
     name = find_whole(text)
     if name is not None:
@@ -112,7 +114,7 @@ def embed_config(text: str, lookup: Callable[[str], ConfigValue], *, is_template
             return _print_literally(str(config.value))
         return config.value
     if not is_template:
-        return re.sub(_PLACEHOLDER, lambda match: _show(lookup(match["name"]).value), text)
+        return re.sub(_PLACEHOLDER, lambda match: _format_value(lookup(match["name"]).value), text)
     filled = ""
     position = 0
     for placeholder in find_placeholders(text):
@@ -124,8 +126,8 @@ def embed_config(text: str, lookup: Callable[[str], ConfigValue], *, is_template
     return filled + text[position:]
 
 
-def _show(value: object) -> str:
-    """Return a value as it stands in text."""
+def _format_value(value: object) -> str:
+    """Return a value as text."""
     if isinstance(value, str):
         return value
     return repr(value)
@@ -137,10 +139,10 @@ def _fill(
     placeholder: Placeholder,
     text: str,
 ) -> str:
-    """Return what stands before a placeholder of a template, with the value behind it."""
-    shown = _show(config.value)
+    """Return the text before a placeholder of a template, followed by the value."""
+    shown = _format_value(config.value)
     if placeholder.opener in {"'", '"'}:
-        # A lone backslash before the value is doubled: it prints, and escapes nothing.
+        # A lone backslash before the value is doubled, so that it is printed and escapes nothing.
         backslashes = len(before) - len(before.rstrip("\\"))
         if backslashes % 2:
             before += "\\"
@@ -150,11 +152,12 @@ def _fill(
     if placeholder.opener not in {"", "raw"}:
         return _fill_code(before, config.value, placeholder, text)
     if shown and shown == shown.strip() and not re.search(_UNSAFE_PART, shown):
-        # Jinja prints it as it is, whatever stands beside it.
+        # Jinja prints it literally, whatever comes before or after it.
         return before + shown
     if placeholder.opener == "raw":
         return f"{before}{{% endraw %}}{_print_literally(shown)}{{% raw %}}"
-    # A brace right before the value would make a delimiter together with ours: it is printed too.
+    # A brace right before the value would form a delimiter with ours, so it is printed literally
+    # too.
     bare = before.rstrip("{")
     return bare + _print_literally(before[len(bare) :] + shown)
 
@@ -165,9 +168,9 @@ def _fill_code(
     placeholder: Placeholder,
     text: str,
 ) -> str:
-    """Return the code before a placeholder with the value behind it.
+    """Return the code before a placeholder, followed by the value.
 
-    It becomes a name, a number, a literal or, after a dot, `[…]`.
+    The value becomes a name, a number, a literal or, after a dot, `[…]`.
     """
     access = re.search(_ACCESS, before)
     if access and not (isinstance(value, str) and value.isidentifier()):
@@ -181,7 +184,7 @@ def _fill_code(
     name = placeholder.name
     message = (
         f"config value `{name}` is {value!r}, "
-        "which is no name or number and cannot stand in Jinja code"
+        "which is not a name or number and cannot be put into Jinja code"
     )
     hint = (
         f"put it in quotes (`'<< config.{name} >>'`), "
@@ -204,7 +207,7 @@ def _write_literal(value: object) -> str:
 
 
 def _escape(text: str, quote: str) -> str:
-    """Return text as it stands between quotes in Jinja code; `<<` must not look like config."""
+    """Return text escaped for use between quotes in Jinja code; `<<` must not look like config."""
     escapes = {"\\": "\\\\", quote: f"\\{quote}", "\n": "\\n", "\r": "\\r", "<<": "\\x3c\\x3c"}
     for character, escape in escapes.items():
         text = text.replace(character, escape)

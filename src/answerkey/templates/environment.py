@@ -1,12 +1,12 @@
-"""The Jinja that rows are rendered with, and what it makes of the text of a template.
+"""The Jinja environment of rows, and the analysis of templates before they are rendered.
 
-The environment is sandboxed and strict, and counts steps; a field of a mapping comes before a
-method of the same name.
+The environment is sandboxed and strict, and counts steps; a field of a mapping takes precedence
+over a method of the same name.
 
-A bounded template consists of nothing but what is listed here, so that all it can do is to go
-through the row a few times. It sets no variable, calls no function of its own, and names nothing
-with an underscore in front. Whatever else there is, now or in a later Jinja, is not bounded, and is
-rendered in a worker process with limits.
+A bounded template uses only the nodes, filters and methods listed here, so that it can do no more
+than iterate over the row a few times. It sets no variable, calls no function of its own, and uses
+no name that begins with an underscore. Anything else, now or in a later Jinja, is not bounded and
+is rendered in a worker process with limits.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from answerkey.templates.filters import FILTERS, JOIN_TEXT, LOOP_STEPS, print_va
 from answerkey.templates.limits import (
     CALL_STEPS,
     FILTER_STEPS,
-    MOST_BITS,
-    MOST_LOOPS,
-    MOST_NODES,
+    MAX_BITS,
+    MAX_LOOPS,
+    MAX_NODES,
     STEP_TEXT,
     RowContext,
     measure,
@@ -45,24 +45,24 @@ from answerkey.templates.limits import (
 from answerkey.templates.values import MissingName, explain_missing, fail_undefined
 from answerkey.trace import TRACE_METHODS, is_trace_like
 
-#: What Jinja and filters hand around: any value at all.
+#: Any value that Jinja and filters pass around.
 Value = Any
-#: Filters of bounded templates that go through all elements of what they are given.
+#: Filters of bounded templates that iterate over all elements of their input.
 _ITERATING_FILTERS = frozenset(["list", "map", "reverse", "zip"])
-_LONGEST_SOURCE = 2_000_000
-#: The text between two blocks is one token.
-MOST_TOKENS = 20_000
-#: The constant steps from a name of a template to a value; none at all: the name as a whole.
+_MAX_SOURCE_LENGTH = 2_000_000
+#: The maximum number of tokens; the text between two blocks is one token.
+MAX_TOKENS = 20_000
+#: The constant steps from a name in a template to a value; empty for the name itself.
 Path = tuple[str | int, ...]
 
 
 class StrictName(StrictUndefined):
-    """A name that is not there: using or printing it fails, with an error that lists what is."""
+    """An undefined name: using or printing it fails, with an error that lists the defined ones."""
 
     def __init__(self, *arguments: Value, **options: Value) -> None:
         super().__init__(*arguments, **options)
         if self._undefined_exception is UndefinedError and self._undefined_hint is None:
-            # Jinja calls this with its own message; ours is built only when it is raised.
+            # Jinja calls this with its own message; ours is built only when the error is raised.
             self._undefined_exception = self._explain  # type: ignore[assignment]
 
     def _explain(self, _message: str) -> MissingName:
@@ -77,19 +77,20 @@ class StrictName(StrictUndefined):
 
 
 class UncalledMethod(StrictName):
-    """A method of a mapping without such a key: it can be called, and is undefined otherwise.
+    """A method of a mapping without a key of that name: it can be called, but is otherwise
+    undefined.
 
-    As text it would be its address in memory, another one each time.
+    As text it would be its memory address, which changes each time.
     """
 
     method: Callable[..., Value]
 
 
 class RowEnvironment(SandboxedEnvironment):
-    """The sandbox: values of the row can be read, not changed; private attributes are out of reach.
+    """The sandbox: values of the row can be read, but not changed; private attributes are
+    inaccessible.
 
-    A template may change the lists and mappings that it makes itself. What it does is counted, step
-    by step.
+    A template may change lists and mappings that it has created. Its steps are counted.
     """
 
     intercepted_binops = frozenset(["+"])
@@ -98,12 +99,14 @@ class RowEnvironment(SandboxedEnvironment):
     def __init__(self, **options: Value) -> None:
         super().__init__(**options)
         self.filters |= FILTERS
-        # Each call would give another value.
+        # Each call would return a different value.
         del self.filters["random"]
         del self.globals["lipsum"]
 
     def getattr(self, obj: Value, attribute: str) -> Value:
-        """Return `obj.attribute`; of a mapping the key first, then a method of a trace or dict."""
+        """Return `obj.attribute`; for a mapping, first the key, then a method of a trace or
+        dict.
+        """
         if not isinstance(obj, dict):
             return super().getattr(obj, attribute)
         if attribute in obj:
@@ -121,7 +124,7 @@ class RowEnvironment(SandboxedEnvironment):
         return uncalled
 
     def getitem(self, obj: Value, argument: Value) -> Value:
-        """Return `obj[argument]`; of a mapping only ever a key."""
+        """Return `obj[argument]`; for a mapping, always a key."""
         if isinstance(argument, Undefined):
             fail_undefined(argument)
         if not isinstance(obj, dict):
@@ -137,7 +140,7 @@ class RowEnvironment(SandboxedEnvironment):
         attr: str,
         value: Value,
     ) -> bool:
-        """Say whether an attribute may be read; a method of a class (`dict.update`) may not."""
+        """Return whether an attribute may be read; methods of a class (`dict.update`) may not."""
         return not isinstance(obj, type) and super().is_safe_attribute(obj, attr, value)
 
     def call_binop(
@@ -160,7 +163,9 @@ class RowEnvironment(SandboxedEnvironment):
         *args: Value,
         **kwargs: Value,
     ) -> Value:
-        """Return what a call yields; it may neither change the row nor make too much."""
+        """Return the value of a call, which may neither change the row nor create too large a
+        value.
+        """
         context.budget.spend(CALL_STEPS)
         if isinstance(function, UncalledMethod):
             function = function.method
@@ -194,14 +199,14 @@ def _check_method(
     if isinstance(owner, type):
         raise SecurityError(f"`{name}` is a method of a class")
     if any(map(callable, values)):
-        # It would be called unseen: `xs.sort(key=sample.choices.append)` changes the row.
-        raise SecurityError(f"a function cannot be handed to `{name}`")
+        # It would be called unchecked: `xs.sort(key=sample.choices.append)` changes the row.
+        raise SecurityError(f"a function cannot be passed to `{name}`")
     if modifies_known_mutable(owner, name) and context.holds(owner):
         raise SecurityError(f"`{name}` would change a value of the row")
 
 
 class _Guards(NodeTransformer):
-    """Puts a filter around what a loop or a filter goes through, and around what `~` joins."""
+    """Wraps the input of loops and filters, and the operands of `~`, in a counting filter."""
 
     def visit_For(self, node: nodes.For) -> nodes.For:  # noqa: N802 - Jinja's own naming
         self.generic_visit(node)
@@ -244,12 +249,12 @@ def open_environment() -> RowEnvironment:
         undefined=StrictName,
         finalize=print_value,
         autoescape=False,
-        # What Jinja folds while it compiles, it computes without any limit.
+        # Jinja would fold constants at compile time without any limit.
         optimized=False,
     )
 
 
-# What a template is, from its text alone.
+# Static analysis of templates.
 
 
 def parse_template(source: str, names: Sequence[str]) -> nodes.Template:
@@ -257,16 +262,16 @@ def parse_template(source: str, names: Sequence[str]) -> nodes.Template:
 
     Raise SpecError E112.
     """
-    if len(source) > _LONGEST_SOURCE:
-        message = f"the template has {len(source):,} characters; {_LONGEST_SOURCE:,} are allowed"
+    if len(source) > _MAX_SOURCE_LENGTH:
+        message = f"the template has {len(source):,} characters; {_MAX_SOURCE_LENGTH:,} are allowed"
         raise SpecError("E112", message, where=Place(line=1))
     environment = open_environment()
     with translate_syntax_errors(source):
         count = 0
         for line, kind, _ in environment.lex(source):
             count += kind != "whitespace"
-            if count > MOST_TOKENS:
-                message = f"it has more than {MOST_TOKENS:,} words and signs"
+            if count > MAX_TOKENS:
+                message = f"it has more than {MAX_TOKENS:,} tokens"
                 raise TemplateSyntaxError(message, line)
         tree = environment.parse(source)
         _check_filters(tree)
@@ -276,17 +281,17 @@ def parse_template(source: str, names: Sequence[str]) -> nodes.Template:
 
 @contextmanager
 def translate_syntax_errors(source: str) -> Iterator[None]:
-    """Turn what Jinja and Python raise for a text that is no template into SpecError E112."""
-    hint = "a template is written `{{ sample.answer }}`, filters behind `|`, text in quotes"
+    """Turn the exceptions of Jinja and Python for an invalid template into SpecError E112."""
+    hint = "a template looks like `{{ sample.answer }}`, with filters after `|` and text in quotes"
     line = None
     try:
         with warnings.catch_warnings():
-            # In Jinja `'\d'` in quotes is fine, but Python's decoder warns about it.
+            # `'\d'` in quotes is valid in Jinja, but Python's decoder warns about it.
             warnings.simplefilter("ignore", DeprecationWarning)
             yield
     except (RecursionError, MemoryError, SyntaxError):
         message = "template does not parse: it is nested too deeply"
-        hint = "put fewer blocks into each other"
+        hint = "nest fewer blocks"
     except TemplateSyntaxError as error:
         message = f"template does not parse: {error.message}"
         line = error.lineno
@@ -304,11 +309,11 @@ def _refuse(node: nodes.Node, message: str, hint: str | None) -> SpecError:
 
 
 def _check_filters(tree: nodes.Template) -> None:
-    """Raise SpecError for a filter or test that does not exist, and for reading other files."""
+    """Raise SpecError for an unknown filter or test, and for reading other files."""
     environment = open_environment()
     for node in tree.find_all((nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)):
         message = f"`{type(node).__name__.lower()}` is not available in templates"
-        raise _refuse(node, message, "`!include` puts a file into the YAML")
+        raise _refuse(node, message, "use `!include` in the YAML instead")
     for applied in tree.find_all((nodes.Test, nodes.Filter)):
         kind = type(applied).__name__.lower()
         names = environment.tests if kind == "test" else environment.filters
@@ -318,12 +323,12 @@ def _check_filters(tree: nodes.Template) -> None:
 
 
 def _check_names(tree: nodes.Template, names: Sequence[str]) -> None:
-    """Raise SpecError for a name that the template neither sees nor sets.
+    """Raise SpecError for a name that is neither given to the template nor set in it.
 
-    Whether a name is there that only a branch of an `if` sets, the row decides.
+    A name that is set only in a branch of an `if` may be defined in some rows and not in others.
     """
     tracker = TrackingCodeGenerator(open_environment())
-    # Constants are computed without any limit.
+    # Jinja would compute constants without any limit.
     tracker.optimizer = None
     tracker.visit(tree)
     unknown = tracker.undeclared_identifiers - set(names)
@@ -344,9 +349,9 @@ def _find_assigned(node: nodes.Node) -> set[str]:
 
 
 def find_lone_expression(tree: nodes.Template) -> nodes.Expr | None:
-    """Return the expression that a template consists of, or None.
+    """Return the expression if a template is a single one, or None.
 
-    White space and comments around it do not count.
+    White space and comments around it are ignored.
     """
     if len(tree.body) != 1 or not isinstance(tree.body[0], nodes.Output):
         return None
@@ -360,7 +365,9 @@ def find_lone_expression(tree: nodes.Template) -> nodes.Expr | None:
 
 
 def find_path(node: nodes.Node, name: str = "sample") -> Path | None:
-    """Return the constant steps that lead from a name to a node; None for any other node."""
+    """Return the constant steps that lead from a name to a node; None if the node is anything
+    else.
+    """
     path: Path = ()
     while not isinstance(node, nodes.Name):
         if isinstance(node, nodes.Getattr):
@@ -378,9 +385,9 @@ def find_path(node: nodes.Node, name: str = "sample") -> Path | None:
 
 
 def find_paths(node: nodes.Node, name: str) -> Iterator[Path]:
-    """Yield where constant steps lead from a name, as far as they go: `scores.a.b` is `.a.b`.
+    """Yield the longest constant paths that start at a name: `scores.a.b` gives `.a.b`.
 
-    A method that is called is no step.
+    A method call is not part of a path.
     """
     path = find_path(node, name)
     if path is not None:
@@ -398,7 +405,7 @@ def _list_words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-#: What a bounded template may consist of: exactly these, not what is derived from them.
+#: The node types of a bounded template: exactly these, without subclasses.
 _BOUNDED_NODES = _list_words(
     "Add And Break Call Compare Concat CondExpr Const Continue Dict Div Filter For Getattr "
     "Getitem If Keyword List Name Neg Not Operand Or Output Pair Pos Slice Sub Template "
@@ -408,7 +415,7 @@ BOUNDED_FILTERS = _list_words(
     "count d default first fromjson int join json_escape last length list lower map reverse "
     "string tojson trim upper zip"
 )
-#: Those that `map` may apply to each element.
+#: The filters that `map` may apply to each element.
 _MAPPED_FILTERS = BOUNDED_FILTERS - {"map", "zip"}
 BOUNDED_METHODS = _list_words(
     "count endswith find get index items keys lower lstrip removeprefix removesuffix rsplit "
@@ -417,24 +424,24 @@ BOUNDED_METHODS = _list_words(
 
 
 def is_bounded(tree: nodes.Template, names: Sequence[str]) -> bool:
-    """Say whether a template that sees these names is bounded."""
+    """Return whether a template that is given these names is bounded."""
     names_in_reach = {*names, *_find_assigned(tree), "loop", "range"}
     waiting: list[nodes.Node] = [tree]
     for node in waiting:
         waiting.extend(node.iter_child_nodes())
-        if len(waiting) > MOST_NODES or type(node).__name__ not in _BOUNDED_NODES:
+        if len(waiting) > MAX_NODES or type(node).__name__ not in _BOUNDED_NODES:
             return False
         if isinstance(node, nodes.Name) and node.name not in names_in_reach:
             return False
         if not _is_bounded_node(node, names):
             return False
-    return _count_loops(tree) <= MOST_LOOPS
+    return _count_loops(tree) <= MAX_LOOPS
 
 
 def _is_bounded_node(node: nodes.Node, names: Sequence[str]) -> bool:
-    """Say whether one node is bounded.
+    """Return whether one node is bounded.
 
-    A list holds only what the row has: `[x, x]` in nested loops doubles its size with each.
+    A list may not repeat values: `[x, x]` in nested loops doubles its size with each loop.
     """
     match node:
         case nodes.List() | nodes.Dict() | nodes.Tuple(ctx="load"):
@@ -458,8 +465,8 @@ def _is_bounded_node(node: nodes.Node, names: Sequence[str]) -> bool:
 
 def _is_bounded_constant(value: object) -> bool:
     if isinstance(value, int):
-        return value.bit_length() <= MOST_BITS
-    return not isinstance(value, str) or (len(value) <= MOST_BITS and "__" not in value)
+        return value.bit_length() <= MAX_BITS
+    return not isinstance(value, str) or (len(value) <= MAX_BITS and "__" not in value)
 
 
 def _has_plain_arguments(node: nodes.Filter | nodes.Test | nodes.Call) -> bool:
@@ -475,7 +482,9 @@ def _is_bounded_call(node: nodes.Call) -> bool:
 
 
 def _is_bounded_filter(node: nodes.Filter) -> bool:
-    """Say whether a filter is bounded: what it applies or reads by name must be a constant."""
+    """Return whether a filter is bounded: names of filters and attributes in it must be
+    constants.
+    """
     if node.name not in BOUNDED_FILTERS or not _has_plain_arguments(node):
         return False
     if node.name == "join":
@@ -489,7 +498,7 @@ def _is_bounded_filter(node: nodes.Filter) -> bool:
 
 
 def _count_loops(node: nodes.Node) -> int:
-    """Return how many loops are nested inside each other."""
+    """Return the depth of nested loops."""
     inner = max(map(_count_loops, node.iter_child_nodes()), default=0)
     if isinstance(node, nodes.For):
         return inner + 1

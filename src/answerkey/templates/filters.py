@@ -1,6 +1,6 @@
-"""The filters of templates: those that Jinja lacks, and Jinja's own with counted steps.
+"""The filters of templates: additions to Jinja's, and Jinja's own with counted steps.
 
-Of Jinja's own filters only those are counted that a bounded template may use (`environment`).
+Among Jinja's own filters, only those that a bounded template may use are counted (`environment`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from jinja2.filters import FILTERS as JINJA_FILTERS
 from answerkey.templates.limits import RowContext, measure
 from answerkey.templates.values import ExcessError, describe_type, make_plain, make_printable
 
-#: What Jinja and filters hand around: any value at all.
+#: Any value that Jinja and filters pass around.
 Value = Any
-#: The names of two guards that the compiler puts in; no template can write them.
+#: The names of two filters that the compiler inserts; no template can contain such names.
 LOOP_STEPS = "loop steps"
 JOIN_TEXT = "join text"
 _SHOWN_CHARACTERS = 80
@@ -27,7 +27,7 @@ _SHOWN_CHARACTERS = 80
 
 @pass_context
 def print_value(context: RowContext, value: Value) -> Value:
-    """Return what Jinja prints in place of a value."""
+    """Return what Jinja prints for a value."""
     size = measure(value)
     if type(value) is str:
         context.budget.spend_text(size)
@@ -39,15 +39,15 @@ def print_value(context: RowContext, value: Value) -> Value:
 
 @pass_context
 def join_text(context: RowContext, values: list[Value]) -> str:
-    """Return what `~` makes of values: their texts put together."""
+    """Return the concatenated texts of the values: the operator `~`."""
     return "".join(str(print_value(context, value)) for value in values)
 
 
 @pass_context
 def guard_steps(context: RowContext, values: Iterable[Value], weight: int = 1) -> Iterable[Value]:
-    """Return what a loop goes through, with its steps counted.
+    """Return the input of a loop, with its steps counted.
 
-    All at once, or one by one where the length is not known.
+    They are counted at once, or one by one if the length is unknown.
     """
 
     def count_steps() -> Iterator[Value]:
@@ -56,7 +56,7 @@ def guard_steps(context: RowContext, values: Iterable[Value], weight: int = 1) -
             yield value
 
     try:
-        size = len(values)  # type: ignore[arg-type]  # that is the question
+        size = len(values)  # type: ignore[arg-type]  # fails if it has no length
     except TypeError:
         return count_steps()
     context.budget.spend(size * weight)
@@ -64,7 +64,7 @@ def guard_steps(context: RowContext, values: Iterable[Value], weight: int = 1) -
 
 
 def write_text(value: object) -> str:
-    """Return a value as text, unless it would be too long."""
+    """Return a value as text; ExcessError if it would be too long."""
     measure(value)
     return str(value)
 
@@ -86,8 +86,8 @@ def join_values(
 
 
 def parse_integer(value: Value, default: Value = 0, base: int = 10) -> Value:
-    """Return a value as a whole number, `default` for what is none."""
-    # Python itself refuses as many decimal digits.
+    """Return a value as a whole number; `default` if it is not one."""
+    # Python itself refuses more decimal digits than this.
     if base != 10 and len(str(value)) > 4300:  # noqa: PLR2004 - as above
         raise ExcessError(f"`int`: {len(value):,} digits are too many")
     return JINJA_FILTERS["int"](value, default, base)
@@ -95,7 +95,7 @@ def parse_integer(value: Value, default: Value = 0, base: int = 10) -> Value:
 
 @pass_context
 def parse_json(context: RowContext, value: object) -> object:
-    """Return the value that JSON text stands for."""
+    """Return the value that JSON text encodes."""
     if not isinstance(value, str):
         plain = make_plain(value)
         raise TypeError(f"`fromjson` reads text, and this is {describe_type(plain)}")
@@ -107,7 +107,7 @@ def parse_json(context: RowContext, value: object) -> object:
         shown = value[:_SHOWN_CHARACTERS]
         raise ValueError(f"`fromjson`: {shown!r} is not JSON ({error})") from None
     if "\\u" in value:
-        # Half a character cannot be written to any file.
+        # A lone surrogate cannot be written to any file.
         json.dumps(parsed, ensure_ascii=False).encode()
     return parsed
 
@@ -123,24 +123,24 @@ def _parse_float(digits: str) -> float:
     return number
 
 
-#: Made once: `json.loads` with settings makes a decoder for every text.
+#: Created once: `json.loads` with settings creates a decoder for every text.
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_parse_float)
 
 
 def escape_json(value: object) -> str:
-    """Return text as it stands between the quotes of a JSON string.
+    """Return text escaped for use between the quotes of a JSON string.
 
-    Other values as Jinja prints them.
+    Other values are first printed by Jinja.
     """
     return json.dumps(write_text(value), ensure_ascii=False)[1:-1]
 
 
 @pass_context
 def write_json(context: RowContext, value: object, indent: int | None = None) -> str:
-    """Return a value as JSON text: keys in their order, nothing escaped for HTML, no NaN."""
+    """Return a value as JSON text: keys in order, not escaped for HTML, without NaN."""
     size = measure(value)
     if indent is not None:
-        # Indented JSON is written by Python, which takes some eight times as long.
+        # Python writes indented JSON in pure Python code, which takes about eight times as long.
         size *= 8 + indent
     context.budget.spend_text(size)
     plain = make_plain(value)
@@ -154,12 +154,12 @@ def write_json(context: RowContext, value: object, indent: int | None = None) ->
 
 
 def zip_lists(first: Iterable[object], *more: Iterable[object]) -> list[list[object]]:
-    """Return the lists side by side, as long as the shortest."""
+    """Return the lists zipped, as long as the shortest."""
     return [list(group) for group in zip(first, *more, strict=False)]
 
 
 def merge_mappings(first: Mapping[str, object], *more: Mapping[str, object]) -> dict[str, object]:
-    """Return one mapping with the keys of all; the later value wins."""
+    """Return one mapping with the keys of all; later values win."""
     merged: dict[str, object] = {}
     for mapping in (first, *more):
         merged = {**merged, **mapping}
@@ -179,7 +179,7 @@ def replace_pattern(
     return re.sub(pattern, repl, write_text(value), count=count, flags=flags)
 
 
-#: The filters that are ours, by name.
+#: Our own filters by name.
 FILTERS: dict[str, Callable[..., object]] = {
     "fromjson": parse_json,
     "int": parse_integer,

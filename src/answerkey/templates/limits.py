@@ -1,8 +1,8 @@
-"""How much a template may do on one row.
+"""Limits on what a template may do on one row.
 
-Every limit on steps and sizes is a count, not a time, so that the same row always gives the same
-value. Only what a bounded template can do is counted (`environment`); everything else is stopped by
-the limits of the worker process (`rendering`).
+Limits on steps and sizes are counts, not times, so that the same row always gives the same value.
+Only operations of bounded templates are counted (`environment`); everything else is stopped by the
+limits of the worker process (`rendering`).
 """
 
 from __future__ import annotations
@@ -14,75 +14,75 @@ from jinja2.runtime import Context
 
 from answerkey.templates.values import ExcessError
 
-#: What Jinja and filters hand around: any value at all.
+#: Any value that Jinja and filters pass around.
 Value = Any
-#: The steps of one row: elements that loops and filters go through, calls, and text that is made.
-MOST_STEPS = 1_000_000
-#: A bounded template that needs no more is rendered in this process, any other in a worker.
-FEW_STEPS = 10_000
-#: What a call counts, and a filter for each element.
+#: The maximum number of steps on one row: elements of loops and filters, calls, and text created.
+MAX_STEPS = 1_000_000
+#: A bounded template that needs no more steps is rendered in this process, any other in a worker.
+MAX_LOCAL_STEPS = 10_000
+#: The steps of a call, and of a filter for each element.
 CALL_STEPS = 20
 FILTER_STEPS = 5
-#: The characters that count as one step.
+#: The number of characters that count as one step.
 STEP_TEXT = 32
-#: What a bounded template may consist of: so many nodes, and so many loops inside each other.
-MOST_NODES = 500
-MOST_LOOPS = 3
-#: Larger texts and lists are refused, and larger products.
-MOST_ELEMENTS = 10_000_000
-MOST_PARTS = 1_000_000
-MOST_BITS = 10_000
+#: The maximum size of a bounded template: its nodes, and the depth of its loops.
+MAX_NODES = 500
+MAX_LOOPS = 3
+#: The maximum size of texts, lists and products.
+MAX_ELEMENTS = 10_000_000
+MAX_PARTS = 1_000_000
+MAX_BITS = 10_000
 
 
 class StepBudget:
-    """What is left of the steps of one row."""
+    """The remaining steps of one row."""
 
-    def __init__(self, steps: int = MOST_STEPS) -> None:
+    def __init__(self, steps: int = MAX_STEPS) -> None:
         self.steps = steps
         self.left = steps
 
     def spend(self, steps: int) -> None:
-        """Take steps away; raise ExcessError when there are none left."""
+        """Spend steps; raise ExcessError if none are left."""
         self.left -= steps
         if self.left < 0:
             raise ExcessError(f"the template takes more than {self.steps:,} steps on this row")
 
     def spend_text(self, size: int) -> None:
-        """Take away the steps of a text or list before it is made; raise ExcessError."""
-        if size > MOST_ELEMENTS:
+        """Spend the steps of a text or list before it is created; raise ExcessError."""
+        if size > MAX_ELEMENTS:
             raise ExcessError(
-                f"the template makes a value of {size:,} elements; {MOST_ELEMENTS:,} are allowed"
+                f"the template makes a value of {size:,} elements; {MAX_ELEMENTS:,} are allowed"
             )
         self.spend(1 + size // STEP_TEXT)
 
 
 def measure(value: object) -> int:
-    """Return about how long a value is when it is printed; raise ExcessError if that is too long.
+    """Return the approximate printed length of a value; raise ExcessError if it is too long.
 
-    A list that holds another twice, and that one a third twice, is exponentially long.
+    A list that contains another twice, which contains a third twice, is exponentially long.
     """
-    size = len(value) if type(value) is str else count_size(value, MOST_ELEMENTS)
-    if size > MOST_ELEMENTS:
+    size = len(value) if type(value) is str else count_size(value, MAX_ELEMENTS)
+    if size > MAX_ELEMENTS:
         raise ExcessError(
-            f"the template makes a value of more than {MOST_ELEMENTS:,} elements "
-            f"or {MOST_PARTS:,} parts"
+            f"the template makes a value of more than {MAX_ELEMENTS:,} elements "
+            f"or {MAX_PARTS:,} parts"
         )
     return size
 
 
-def count_size(value: object, most: int) -> int:
-    """Return how many characters and parts a value has, or some number above `most`."""
+def count_size(value: object, limit: int) -> int:
+    """Return the number of characters and parts of a value, or some number above `limit`."""
     size = 0
     parts = 0
     waiting = [value]
-    while waiting and size + parts <= most:
+    while waiting and size + parts <= limit:
         part = waiting.pop()
         if type(part) is str or isinstance(part, (str, bytes)):
             size += len(part)
         elif isinstance(part, (list, tuple, dict)):
             parts += len(part) + 1
-            if parts > MOST_PARTS:
-                return MOST_ELEMENTS + 1
+            if parts > MAX_PARTS:
+                return MAX_ELEMENTS + 1
             waiting.extend(part)
             if isinstance(part, dict):
                 waiting.extend(part.values())
@@ -92,7 +92,7 @@ def count_size(value: object, most: int) -> int:
 
 
 class RowContext(Context):
-    """What a template sees of one row, with its budget of steps."""
+    """The names that a template sees for one row, with its budget of steps."""
 
     def __init__(self, *arguments: Value, **options: Value) -> None:
         super().__init__(*arguments, **options)
@@ -107,7 +107,9 @@ class RowContext(Context):
         return context
 
     def holds(self, value: object) -> bool:
-        """Say whether a value is part of the row, at any depth, which nothing may change."""
+        """Return whether a value is part of the row, at any depth; such values must not be
+        changed.
+        """
         return _holds(dict(self.row), value)
 
 

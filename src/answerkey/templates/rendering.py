@@ -1,9 +1,9 @@
-"""Rendering a template on rows: in this process, or in a worker if that is not known to be cheap.
+"""Rendering a template on rows: in this process, or in a worker if it is not known to be cheap.
 
-The worker has an empty environment and limits on memory, computing time and files, and knows
-nothing but the recipe and the rows. Going beyond its limits stops the template, and nothing else.
-Recipes and rows go to it as pickles of our own; outcomes come back as JSON: the worker renders what
-a stranger wrote, so nothing that it says is more than a value.
+The worker has an empty environment and limits on memory, CPU time and files, and gets only the
+recipe and the rows. Exceeding a limit stops the template, and nothing else. Recipes and rows are
+sent to it as our own pickles; outcomes come back as JSON: the worker renders untrusted templates,
+so its answers must be mere data.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from answerkey.templates.environment import (
     translate_syntax_errors,
 )
 from answerkey.templates.limits import (
-    FEW_STEPS,
-    MOST_ELEMENTS,
-    MOST_STEPS,
+    MAX_ELEMENTS,
+    MAX_LOCAL_STEPS,
+    MAX_STEPS,
     RowContext,
     StepBudget,
     count_size,
@@ -50,24 +50,25 @@ from answerkey.templates.values import (
     translate_error,
 )
 
-#: What a template sees of one row: values by name.
+#: The values that a template sees for one row, by name.
 Context = Mapping[str, Any]
-#: Where a compiled lone expression leaves its value.
+#: The variable in which a compiled lone expression stores its value.
 _VALUE = "value"
-#: Computing time of one row in the worker.
+#: The CPU time of one row in the worker.
 CPU_SECONDS = 1.0
-#: What the worker may have beside what it has when it begins.
+#: The memory that the worker may use in addition to what it has at the start.
 MEMORY_BYTES = 128 * 2**20
-#: A message to the worker holds so many rows and bytes.
+#: The maximum size of a message to the worker, in bytes and in rows.
 _BATCH_BYTES = 4 * 2**20
 _BATCH_ROWS = 128
-#: A template that does too much on so many rows is stopped.
-MOST_EXCESSES = 5
-#: Larger rows are rendered in a worker process, and larger outcomes must be in proportion to what
-#: the template holds and reads.
+#: A template that exceeds the limits on this many rows is stopped.
+MAX_EXCESSES = 5
+#: Larger rows are rendered in a worker process, and larger outcomes must be in proportion to the
+#: size of the template and of its input.
 LARGE_SIZE = 16_384
-MOST_GROWTH = 32
-#: What the standard library, Jinja and our filters would load later, when no file can be opened.
+MAX_GROWTH = 32
+#: Modules that the standard library, Jinja and our filters would import later, when no file can be
+#: opened.
 _NEEDED_MODULES = (
     "datetime",
     "decimal",
@@ -88,15 +89,16 @@ serve(int(socket), folder)
 """
 
 _idle: list[WorkerProcess] = []
-#: On how many rows a template did too much. Those that were stopped are not tried again.
+#: The number of rows on which each template exceeded the limits. A stopped template is not tried
+#: again.
 _excesses: Counter[Recipe] = Counter()
 _stopped: dict[Recipe, str] = {}
 
 
 class Recipe(NamedTuple):
-    """All that is needed to render a template anywhere.
+    """Everything needed to render a template in any process.
 
-    With `keeps_value` the outcome is the value of its lone expression, not what it prints.
+    With `keeps_value` the outcome is the value of its lone expression, not the printed text.
     """
 
     source: str
@@ -106,7 +108,7 @@ class Recipe(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def compile_recipe(recipe: Recipe) -> jinja2.Template:
-    """Return the compiled template; one that keeps its value prints nothing.
+    """Return the compiled template; if it keeps its value, it prints nothing.
 
     Raise SpecError E112.
     """
@@ -125,7 +127,7 @@ def compile_recipe(recipe: Recipe) -> jinja2.Template:
 
 
 def render_row(recipe: Recipe, context: Context, steps: int) -> object:
-    """Return the outcome for one row; the outcome of a row that fails is a RowError."""
+    """Return the outcome for one row, which is a RowError if rendering fails."""
     template = compile_recipe(recipe)
     frame = cast("RowContext", template.new_context(dict(context)))
     frame.row = context
@@ -148,8 +150,8 @@ def _limit_growth(recipe: Recipe, outcome: object, context: Context) -> None:
     size = measure(outcome)
     if size <= LARGE_SIZE:
         return
-    read = len(recipe.source) + count_size(dict(context), MOST_ELEMENTS)
-    most = LARGE_SIZE + MOST_GROWTH * read
+    read = len(recipe.source) + count_size(dict(context), MAX_ELEMENTS)
+    most = LARGE_SIZE + MAX_GROWTH * read
     if size > most:
         raise ExcessError(
             f"the template makes {size:,} characters out of {read:,}, "
@@ -169,9 +171,9 @@ def _find_line(template: jinja2.Template, error: BaseException) -> int | None:
 
 
 class TemplateStopped(SpecError):  # noqa: N818 - named for what happened
-    """A template went beyond what any template may do.
+    """A template exceeded the limits for all templates.
 
-    `source` is its text, by which its place is found.
+    `source` is its text, used to find its place.
     """
 
     def __init__(
@@ -180,13 +182,13 @@ class TemplateStopped(SpecError):  # noqa: N818 - named for what happened
         reason: str,
         where: Place | None = None,
     ) -> None:
-        hint = "a template may read a row, go through it and print it; the docs have its limits"
+        hint = "a template may read a row, loop over it and print it; the docs list the limits"
         super().__init__("E120", f"the template was stopped: {reason}", where=where, hint=hint)
         self.source = source
         self.reason = reason
 
     def at(self, place: Place | None) -> TemplateStopped:
-        """Return the error with its place."""
+        """Return the error with this place."""
         return TemplateStopped(self.source, self.reason, place)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -194,10 +196,10 @@ class TemplateStopped(SpecError):  # noqa: N818 - named for what happened
 
 
 def render_rows(recipe: Recipe, contexts: Iterable[Context]) -> list[object]:
-    """Return the outcome of every row; the outcome of a failing row is a RowError.
+    """Return the outcome of every row, which is a RowError for a failing row.
 
-    A bounded template is rendered here. Every other template goes to a worker process, and so do
-    large rows and rows that turn out to take many steps. Raise TemplateStopped.
+    A bounded template is rendered in this process. Every other template is rendered in a worker,
+    and so are large rows and rows that turn out to need many steps. Raise TemplateStopped.
     """
     outcomes: list[object] = []
     waiting: dict[int, bytes] = {}
@@ -205,27 +207,27 @@ def render_rows(recipe: Recipe, contexts: Iterable[Context]) -> list[object]:
         outcome: object = None
         is_here = recipe.is_bounded and count_size(dict(context), LARGE_SIZE) <= LARGE_SIZE
         if is_here:
-            outcome = render_row(recipe, context, FEW_STEPS)
+            outcome = render_row(recipe, context, MAX_LOCAL_STEPS)
         outcomes.append(outcome)
         if not is_here or type(outcome) is RowExcessError:
             waiting[len(outcomes) - 1] = pickle.dumps(context)
         if sum(map(len, waiting.values())) > _BATCH_BYTES or len(waiting) == _BATCH_ROWS:
-            _render_elsewhere(recipe, waiting, outcomes)
+            _render_in_worker(recipe, waiting, outcomes)
     if waiting:
-        _render_elsewhere(recipe, waiting, outcomes)
+        _render_in_worker(recipe, waiting, outcomes)
     return outcomes
 
 
-def _render_elsewhere(recipe: Recipe, rows: dict[int, bytes], outcomes: list[object]) -> None:
-    """Put the outcomes of pickled rows, by position, where they belong, and forget the rows.
+def _render_in_worker(recipe: Recipe, rows: dict[int, bytes], outcomes: list[object]) -> None:
+    """Render pickled rows, keyed by position, in a worker; store their outcomes and clear the rows.
 
-    They come from a worker; one that was stopped is not used again. Raise TemplateStopped.
+    A stopped worker is not used again. Raise TemplateStopped.
     """
     if recipe in _stopped:
         raise TemplateStopped(recipe.source, _stopped[recipe])
     worker = _idle.pop() if _idle else _start_worker()
     try:
-        # A machine that does much else needs far more time than the row may compute.
+        # On a busy machine a row takes far more time than its CPU time.
         seconds = 20.0 + worker.send(pickle.dumps((recipe, list(rows.values()))))
         for position in rows:
             outcomes[position] = decode_outcome(worker.receive(seconds=seconds))
@@ -240,7 +242,7 @@ def _render_elsewhere(recipe: Recipe, rows: dict[int, bytes], outcomes: list[obj
         raise _stop(recipe, reason) from None
     except ValueError:
         worker.close()
-        raise _stop(recipe, "its process broke its connection") from None
+        raise _stop(recipe, "its process corrupted its connection") from None
     except BaseException:
         worker.close()
         raise
@@ -254,11 +256,11 @@ def _stop(recipe: Recipe, reason: str) -> TemplateStopped:
 
 
 def _count_excess(recipe: Recipe, outcome: object) -> None:
-    """Count a row on which a template did too much; raise TemplateStopped if it is one too many."""
+    """Count a row on which a template exceeded the limits; raise TemplateStopped after too many."""
     if isinstance(outcome, RowExcessError):
         _excesses[recipe] += 1
-        if _excesses[recipe] == MOST_EXCESSES:
-            raise _stop(recipe, f"on {MOST_EXCESSES} rows it does too much: {outcome.message}")
+        if _excesses[recipe] == MAX_EXCESSES:
+            raise _stop(recipe, f"on {MAX_EXCESSES} rows it exceeds a limit: {outcome.message}")
 
 
 def _start_worker() -> WorkerProcess:
@@ -280,15 +282,15 @@ def encode_outcome(outcome: object) -> str:
     if isinstance(outcome, RowError):
         return json.dumps([type(outcome).__name__, vars(outcome)])
     try:
-        # JSON has no dates; what it has no type for becomes text.
+        # JSON has no dates; values without a JSON type become text.
         return json.dumps(["value", outcome], default=str)
     except (TypeError, ValueError, RecursionError, MemoryError) as error:
         reason = str(error) or type(error).__name__
-        return encode_outcome(RowExcessError(f"the value cannot be handed on: {reason}"))
+        return encode_outcome(RowExcessError(f"the value cannot be sent back: {reason}"))
 
 
 def decode_outcome(message: bytes) -> object:
-    """Return the outcome in a message of the worker. Raise ValueError for anything else."""
+    """Return the outcome in a message from the worker. Raise ValueError for anything else."""
     try:
         kind, content = json.loads(message)
         if kind == "value":
@@ -298,13 +300,13 @@ def decode_outcome(message: bytes) -> object:
         raise ValueError(type(error).__name__) from None
 
 
-# The worker's side: a process that renders templates, and can do nothing else. When it begins with
-# the first of them it has opened its last file: it can take no more memory, computing time, files
-# or connections than are set here, and neither can anything that it would start.
+# The worker's side: a process that renders templates and can do nothing else. Before the first
+# template it has opened its last file: from then on, neither it nor any child can exceed the limits
+# on memory, CPU time, files and connections set here.
 
 
 def serve(descriptor: int, folder: str) -> None:
-    """Render what comes, until the parent hangs up."""
+    """Render incoming rows until the parent closes the connection."""
     channel = Channel(descriptor, folder)
     open_environment()
     for name in _NEEDED_MODULES:
@@ -320,12 +322,12 @@ def serve(descriptor: int, folder: str) -> None:
 
 
 def _limit_worker(memory_file: str = "/proc/self/statm") -> None:
-    """Lower what this process may take; a limit that the system does not know is left as it is."""
+    """Lower the limits of this process, skipping limits that the system does not have."""
     limits = {}
     with suppress(OSError), open(memory_file, encoding="ascii") as file:  # noqa: PTH123 - pathlib is not loaded here
         pages = int(file.read().split()[0])
         limits["AS"] = pages * os.sysconf("SC_PAGE_SIZE") + MEMORY_BYTES
-    # What is open stays open, and nothing else can be opened: no file, no pipe, no connection.
+    # Open files stay open, but nothing else can be opened: no file, no pipe, no connection.
     limit_process(
         FSIZE=0,
         CORE=0,
@@ -336,9 +338,9 @@ def _limit_worker(memory_file: str = "/proc/self/statm") -> None:
 
 
 def render_messages(recipe: Recipe, rows: Sequence[bytes]) -> Iterator[bytes]:
-    """Yield the outcome of each row as a message, rendered within its time."""
+    """Yield the outcome of each row as a message, rendered within its CPU time."""
     for row in rows:
         signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
-        outcome = render_row(recipe, pickle.loads(row), MOST_STEPS)  # noqa: S301 - from our own process
+        outcome = render_row(recipe, pickle.loads(row), MAX_STEPS)  # noqa: S301 - from our own process
         yield encode_outcome(outcome).encode()
     signal.setitimer(signal.ITIMER_PROF, 0)

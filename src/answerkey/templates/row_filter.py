@@ -45,9 +45,9 @@ _TRUTH_WORDS = {
     "no": False,
 }
 _INTEGER = re.compile(r"[+-]?[0-9]{1,4000}")
-#: More digits than Python turns into a whole number are read as a float.
+#: Numbers with more digits than Python converts to an integer are read as floats.
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-#: What the filter of a dataset sees, and that of an action.
+#: The names that a filter of a dataset sees, and a filter of an action.
 DATASET_NAMES = ("sample",)
 ACTION_NAMES = ("sample", "solver_output", "scores")
 
@@ -67,8 +67,8 @@ class RowFilter:
     def __post_init__(self) -> None:
         needs_values = self.op in {"in", "not_in"}
         if needs_values is (self.values is None):
-            message = f"op `{self.op}` and `values` do not go together"
-            hint = "`in` and `not_in` need `values: [a, b]`, which no other op has"
+            message = f"op `{self.op}` and `values` cannot be combined"
+            hint = "`in` and `not_in` need `values: [a, b]`; no other op takes it"
             raise SpecError("E108", message, hint=hint)
 
     @cached_property
@@ -84,7 +84,7 @@ class RowFilter:
         return Template.compile(source, names=names)
 
     def matches(self, **context: object) -> bool:
-        """Say whether a row fulfils the condition. Raise RowError."""
+        """Return whether a row meets the condition. Raise RowError."""
         try:
             value = self.template.evaluate(**context)
         except RowError as problem:
@@ -95,14 +95,12 @@ class RowFilter:
         return verdict
 
     def sift(self, samples: Samples) -> list[bool | RowError]:
-        """Return for every row of a dataset whether it fulfils the condition, or why that cannot
-        be said.
-        """
+        """Return for every row of a dataset whether it meets the condition, or an error."""
         template = self.compile(DATASET_NAMES)
         return [self._judge(value) for value in template.values(samples)]
 
     def _judge(self, value: object) -> bool | RowError:
-        """Say whether a value fulfils the condition; of an error only whether it exists."""
+        """Return whether a value meets the condition; an error can only be tested for existence."""
         if isinstance(value, RowError):
             if value.is_undefined and self.op in {"exists", "not_exists"}:
                 return self.op == "not_exists"
@@ -120,7 +118,7 @@ class RowFilter:
         return self._compare(value)
 
     def _compare(self, value: object) -> bool | RowError:
-        """Say whether a value is on the right side of the filter's value."""
+        """Return whether a value meets the filter's `<`, `>` or similar condition."""
         is_ordered = _ORDERS[self.op]
         if isinstance(value, str) and isinstance(self.value, str):
             return is_ordered(value, self.value)
@@ -129,14 +127,15 @@ class RowFilter:
         if left is not None and right is not None:
             return is_ordered(left, right)
         sides = [f"{side!r} ({describe_type(side)})" for side in (value, self.value)]
-        hint = "order is for two numbers or two texts; filter the others out with `exists`"
+        hint = "only two numbers or two texts can be ordered; filter the others out with `exists`"
         return RowError(f"{' and '.join(sides)} have no order", hint=hint)
 
 
 def is_equal(left: object, right: object) -> bool:
-    """Say whether two values are equal.
+    """Return whether two values are equal.
 
-    As numbers if one is a number and the other reads as one, else as text; null equals only null.
+    They are compared as numbers if one is a number and the other reads as one, or else as text;
+    null equals only null.
     """
     match left, right:
         case (None, _) | (_, None):
@@ -169,7 +168,7 @@ def parse_number(value: object) -> int | float | None:
 
 
 def parse_truth(value: object) -> bool | None:
-    """Return the truth value that a boolean, a number or a word stands for, else None."""
+    """Return the truth value of a boolean, a number or a word, else None."""
     if isinstance(value, (bool, int, float)) and value in (0, 1):
         return bool(value)
     if isinstance(value, str):

@@ -20,7 +20,7 @@ from answerkey.templates.environment import (
     open_environment,
     parse_template,
 )
-from answerkey.templates.limits import FEW_STEPS
+from answerkey.templates.limits import MAX_LOCAL_STEPS
 from answerkey.templates.rendering import (
     Context,
     Recipe,
@@ -40,7 +40,7 @@ SAMPLE = "sample"
 
 
 class UnresolvedConfig(SpecError):  # noqa: N818 - named for what is left in the template
-    """A template still holds `<< config.x >>`; `names` are the config names."""
+    """A template still contains `<< config.x >>`; `names` are the config names."""
 
     def __init__(self, names: Sequence[str]) -> None:
         message = f"config value that was not filled in: {listing(names)}"
@@ -56,8 +56,8 @@ class UnresolvedConfig(SpecError):  # noqa: N818 - named for what is left in the
 class Template:
     """A template, compiled once.
 
-    `columns` are the columns of `sample` that it reads; None when it may read any. `path` leads
-    from `sample` to the value when `kind` is "column": `("answer",)`, or `("meta", "key")` for a
+    `columns` are the columns of `sample` that it reads; None if it may read any. If `kind` is
+    "column", `path` leads from `sample` to the value: `("answer",)`, or `("meta", "key")` for a
     field of a mapping.
     """
 
@@ -67,14 +67,14 @@ class Template:
     path: Path | None = None
     names: tuple[str, ...] = (SAMPLE,)
     _constant: object = field(default=None, repr=False)
-    #: How the value is rendered where it is neither a constant nor a lone column.
+    #: How the value is rendered if it is neither a constant nor a lone column.
     _recipe: Recipe = field(default=Recipe(""), repr=False)
 
     @classmethod
     def compile(cls, source: object, names: Sequence[str] = (SAMPLE,)) -> Template:
-        """Return the template that a text is; any other value is a constant.
+        """Return the template for a text; any other value is a constant.
 
-        Raise SpecError E112 for what is no template, with its line within the text, and
+        Raise SpecError E112 for an invalid template, with the line within the text, and
         `UnresolvedConfig`.
         """
         if isinstance(source, str):
@@ -85,14 +85,14 @@ class Template:
         return Template.compile, (self.source, self.names)
 
     def paths_from(self, name: str) -> frozenset[Path]:
-        """Return where constant steps lead from a name: `scores.a.b` leads to `("a", "b")`."""
+        """Return the constant paths that start at a name: `scores.a.b` gives `("a", "b")`."""
         if not isinstance(self.source, str):
             return frozenset()
         tree = parse_template(self.source, self.names)
         return frozenset(find_paths(tree, name))
 
     def evaluate(self, **context: object) -> object:
-        """Return the value for one row: of a lone `{{ expression }}` with its type, otherwise text.
+        """Return the value for one row: typed for a lone `{{ expression }}`, otherwise text.
 
         Raise RowError.
         """
@@ -107,7 +107,7 @@ class Template:
         return str(_unwrap(render_rows(recipe, [shown])))
 
     def values(self, samples: Samples) -> list[object]:
-        """Return the value for every row; a failing row's value is a RowError."""
+        """Return the value for every row, which is a RowError for a failing row."""
         match self.path:
             case [str(column)] if column in samples.columns:
                 return samples.values(column)
@@ -122,9 +122,9 @@ class Template:
         return render_rows(self._recipe, map(self._narrow, contexts))
 
     def _narrow(self, context: Context) -> Context:
-        """Return what the template sees of a row, without the cells that it does not read.
+        """Return the context of a row without the cells that the template does not read.
 
-        Their names stay, for hints.
+        Their names are kept for hints.
         """
         if self.columns is None:
             return context
@@ -135,7 +135,7 @@ class Template:
 
 
 def _wrap_sample(context: Context) -> Context:
-    """Return what a template sees of one row; a missing key of its sample is a missing column."""
+    """Return the context of one row, in which a missing key of the sample is a missing column."""
     return {**context, SAMPLE: Row(context.get(SAMPLE, ()))}
 
 
@@ -148,7 +148,7 @@ def _unwrap(outcomes: list[object]) -> object:
 
 
 def _get_field(context: Context, path: Path) -> object:
-    """Return what a path leads to from the sample, as Jinja does, without compiling anything."""
+    """Return the value at a path from the sample, like Jinja but without compiling anything."""
     environment = open_environment()
     value = context[SAMPLE]
     try:
@@ -184,16 +184,16 @@ def _compile_once(source: str, names: tuple[str, ...]) -> Template:
     columns = _find_columns(find_paths(tree, SAMPLE))
     template = Template(source, "expression", columns, names=names, _recipe=recipe)
     if recipe.is_bounded and tree.find(nodes.Name) is None:
-        constant = render_row(recipe, {}, FEW_STEPS)
+        constant = render_row(recipe, {}, MAX_LOCAL_STEPS)
         if not isinstance(constant, RowError):
             return replace(template, kind="constant", _constant=constant)
-    # What Jinja refuses is refused here.
+    # Jinja's own errors are raised here.
     compile_recipe(recipe)
     return template
 
 
 def _find_columns(paths: Iterable[Path]) -> frozenset[str] | None:
-    """Return the columns to which paths lead; None if one of them may lead to any column.
+    """Return the columns that the paths start with; None if a path may lead to any column.
 
     A column with the name of a method of mappings may be that method: `sample.items`.
     """

@@ -1,4 +1,4 @@
-"""What a template yields on one row: a plain value, or an error in the user's words."""
+"""The outcome of a template on one row: a plain value, or an error in the user's terms."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from jinja2.exceptions import SecurityError, UndefinedError
 from answerkey.errors import listing, suggest
 from answerkey.trace import Row
 
-#: A message may quote what a template made; more of it says no more.
-_LONGEST_MESSAGE = 2_000
+#: A message may quote a value from the template; longer messages are cut.
+_MAX_MESSAGE_LENGTH = 2_000
 #: The types of values that need no conversion.
 SCALARS = frozenset([str, int, float, bool, type(None)])
 _LAZY = (Iterator, AbstractSet, ValuesView, range)
-#: The first type that fits gives the word.
+#: The first matching type gives the word.
 _TYPE_WORDS: dict[type, str] = {
     type(None): "null",
     bool: "a boolean",
@@ -33,7 +33,7 @@ _TYPE_WORDS: dict[type, str] = {
     Row: "a sample",
     dict: "a mapping",
 }
-#: What a template can raise while it renders.
+#: Exceptions that a template can raise while it renders.
 FOREIGN = (
     TemplateError,
     ArithmeticError,
@@ -50,7 +50,7 @@ FOREIGN = (
 #: Messages for exceptions whose own text does not help the user.
 _MESSAGES: dict[type[BaseException], str] = {
     KeyError: "there is no key {}",
-    MemoryError: "the template needs more memory than there is",
+    MemoryError: "the template needs more memory than is available",
     RecursionError: "the template calls itself too often, or the value is nested too deeply",
     SecurityError: "not allowed in a template: {}",
     ZeroDivisionError: "division by zero",
@@ -60,10 +60,10 @@ _MESSAGES: dict[type[BaseException], str] = {
 
 @dataclass(eq=False)
 class RowError(Exception):
-    """What went wrong with a template on one row; the caller decides whether that stops anything.
+    """The error of a template on one row; the caller decides whether to stop.
 
-    `column` names the column of `sample` that does not exist; `is_undefined` is true whenever
-    something that the template reads is not there (a column, a field, a list element).
+    `column` names the column of `sample` that does not exist; `is_undefined` is true if anything
+    that the template reads does not exist (a column, a field, a list element).
     """
 
     message: str
@@ -72,23 +72,23 @@ class RowError(Exception):
     is_undefined: bool = False
 
     def __post_init__(self) -> None:
-        if len(self.message) > _LONGEST_MESSAGE:
-            self.message = f"{self.message[:_LONGEST_MESSAGE]}…"
+        if len(self.message) > _MAX_MESSAGE_LENGTH:
+            self.message = f"{self.message[:_MAX_MESSAGE_LENGTH]}…"
 
     def __str__(self) -> str:
         return self.message
 
 
 class RowExcessError(RowError):
-    """A template does more on a row than it may."""
+    """A template exceeds a limit on one row."""
 
 
 class ExcessError(OverflowError):
-    """A template does more on a row than it may; raised while it renders."""
+    """A template exceeds a limit on one row; raised while it renders."""
 
 
 class MissingName(UndefinedError):  # noqa: N818 - named like the thing that is missing
-    """A template reads something that is not there."""
+    """A template reads something that does not exist."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class MissingName(UndefinedError):  # noqa: N818 - named like the thing that is 
 
 
 def translate_error(error: BaseException, line: int | None = None) -> RowError:
-    """Return what an exception of a rendering template means to the user.
+    """Return an exception from rendering in the user's terms.
 
     `line` is the line of the template, if it is known.
     """
@@ -136,7 +136,7 @@ def translate_error(error: BaseException, line: int | None = None) -> RowError:
 
 
 class JsonText(str):  # noqa: SLOT000 - the parsed content is kept
-    """Text whose fields can be read as those of the JSON that it holds, like `text | fromjson`."""
+    """Text that contains JSON, whose fields can be read as in `text | fromjson`."""
 
     def __getitem__(self, key: SupportsIndex | slice | str) -> object:  # type: ignore[override]  # also by name
         if isinstance(key, str):
@@ -149,7 +149,7 @@ class JsonText(str):  # noqa: SLOT000 - the parsed content is kept
 
 
 def describe_type(value: object) -> str:
-    """Return the word for a value's type, as a user of templates knows it."""
+    """Return the name of a value's type that users of templates know."""
     for kind, word in _TYPE_WORDS.items():
         if isinstance(value, kind):
             return word
@@ -157,10 +157,10 @@ def describe_type(value: object) -> str:
 
 
 def make_plain(value: object, *, keep_tuples: bool = False) -> object:
-    """Return a value without anything lazy in it: generators, ranges and views become lists.
+    """Return a value without lazy parts: generators, ranges and views become lists.
 
-    An undefined value anywhere inside fails, and so does a function or another part of Jinja's own
-    machinery. Tuples become lists too, unless they are to be printed.
+    An undefined value anywhere inside raises, and so does a function or an internal object of
+    Jinja. Tuples become lists too, unless they are to be printed.
     """
     if type(value) in SCALARS:
         return value
@@ -181,20 +181,20 @@ def make_plain(value: object, *, keep_tuples: bool = False) -> object:
 
 
 def _refuse_machinery(value: object) -> None:
-    """Raise for a function and for one of Jinja's own objects, which no row can hold."""
+    """Raise for a function or an internal object of Jinja, which no row can contain."""
     name = None
     if callable(value):
         name = "a function"
     elif type(value).__module__.startswith("jinja2"):
         name = f"Jinja's `{type(value).__name__}`"
     if name is not None:
-        raise TemplateRuntimeError(f"the template yields {name}, which is no value")
+        raise TemplateRuntimeError(f"the template yields {name}, which is not a value")
 
 
 def make_printable(value: object) -> object:
-    """Return what Jinja prints in place of a value: the same, but nothing lazy in it.
+    """Return what Jinja prints for a value: the value without lazy parts.
 
-    An `if` without `else` that does not hold prints nothing.
+    An `if` without `else` whose condition is false prints nothing.
     """
     if type(value) is Undefined:
         return ""
@@ -202,7 +202,7 @@ def make_printable(value: object) -> object:
 
 
 def fail_undefined(value: Undefined) -> NoReturn:
-    """Raise the error that an undefined value stands for."""
+    """Raise the error of an undefined value."""
     value._fail_with_undefined_error()  # noqa: SLF001 - there is no public name for it
 
 
@@ -217,7 +217,7 @@ def explain_missing(owner: object, name: object) -> MissingName:
         part = f"element {name}"
     hint = None
     if isinstance(owner, str):
-        hint = "text that holds JSON is read with `| fromjson`"
+        hint = "use `| fromjson` to read text that contains JSON"
     return MissingName(f"{describe_type(owner)} has no {part}", hint=hint)
 
 

@@ -1,7 +1,7 @@
-"""A model's endpoint for tests, and gates inside a test suite: ours and yours.
+"""A model server for tests, and gates inside a test suite: for our own tests and yours.
 
-The names are imported when they are asked for: aiohttp is large, and pytest loads the plugin of
-this package whether anybody uses it or not.
+Names are imported on first use: aiohttp is large, and pytest always loads the plugin of this
+package, even when nobody uses it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The APIs that the test server speaks: how each asks, and how each writes a reply of some kind."""
+"""The APIs that the test server speaks: how each one reads requests and writes replies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Token = tuple[str, float]
 JSON = "application/json"
 _PAGE = b"<!doctype html><html><head><title>502 Bad Gateway</title></head><body>Sorry</body></html>"
 _CUT = b'{"id": "chatcmpl-1", "object": "chat.completion", "choices": [{"index": 0, "message": {"r'
-#: What is sent as it is, whatever the API, by the kind of a reply or the name of a fault.
+#: Bodies that are the same for every API, by the kind of reply or the name of the fault.
 RAW = {
     "html": (_PAGE, "text/html"),
     "bad_json": (_CUT, JSON),
@@ -30,7 +30,7 @@ RAW = {
 
 @dataclass(frozen=True)
 class Style:
-    """One API: how its paths end, how it reads requests and writes replies."""
+    """One API: the ending of its paths, and how it reads requests and writes replies."""
 
     path: str
     read: Callable[[Body], Messages]
@@ -53,7 +53,7 @@ def encode_reply(
 
 
 def write_error(message: str, kind: str) -> Answer:
-    """Return an error with the fields that each of the APIs has."""
+    """Return an error with the fields of all APIs."""
     error = {
         "message": message,
         "type": kind,
@@ -71,14 +71,14 @@ def encode(value: object) -> bytes:
 
 
 def find_style(path: str) -> Style | None:
-    """Return the API that a path belongs to; any prefix will do."""
+    """Return the API that a path belongs to, whatever its prefix."""
     for style in STYLES:
         if path.endswith(style.path):
             return style
     return None
 
 
-# How each API asks.
+# Requests of each API.
 
 
 def _read_chat(body: Body) -> Messages:
@@ -114,11 +114,11 @@ def _read_system(content: object) -> list[Mapping[str, object]]:
     return []
 
 
-# How each API writes a reply.
+# Replies of each API.
 
 
 def _count_tokens(messages: Messages, reply: Reply) -> tuple[int, int]:
-    """Return the tokens of a prompt and of its reply: one for every four characters, at least
+    """Return the token counts of a prompt and its reply: one for every four characters, at least
     one.
     """
     length = 0
@@ -129,7 +129,7 @@ def _count_tokens(messages: Messages, reply: Reply) -> tuple[int, int]:
 
 
 def _find_text(reply: Reply) -> str | None:
-    """Return the text of a reply, None for a kind without text."""
+    """Return the text of a reply; None for a kind without text."""
     if reply.kind in {"null_content", "refusal"}:
         return None
     if reply.kind == "empty_text":
@@ -234,15 +234,15 @@ STYLES: tuple[Style, ...] = (
 )
 
 
-# Log-probabilities: of the first token of a reply, or of an echoed text.
+# Log-probabilities of the first token of a reply, or of an echoed text.
 
-#: Tokens of texts without log-probabilities of their own: a word with the white space before it.
+#: A token of a text without its own log-probabilities: a word with the white space before it.
 _PIECES = re.compile(r"\s*\S+|\s+")
 _LIKELY, _UNLIKELY, _USUAL = -0.1, -3.0, -1.0
 
 
 def write_chat_logprobs(body: Body, reply: Reply) -> object:
-    """Return `logprobs` of a chat completion; null when the reply has an empty mapping of them."""
+    """Return `logprobs` of a chat completion; null if the reply's mapping is empty."""
     if not body.get("logprobs") or reply.logprobs == {}:
         return None
     token, alternatives = _rank_first(reply)
@@ -266,8 +266,8 @@ def _write_token(token: str, logprob: float) -> dict[str, object]:
 def _rank_first(reply: Reply) -> tuple[str, Logprobs]:
     """Return the first token of a reply, and its alternatives with their log-probabilities.
 
-    It is the longest token with a log-probability that the text begins with; else its first piece.
-    Without log-probabilities of the reply's own, the alternatives are letters.
+    The token is the longest one with a log-probability that the text begins with, or else the first
+    word. If the reply has no log-probabilities, the alternatives are letters.
     """
     if reply.logprobs is None:
         token = reply.text[:1]
@@ -281,19 +281,19 @@ def _rank_first(reply: Reply) -> tuple[str, Logprobs]:
     return token, dict(reply.logprobs)
 
 
-def _list_top(alternatives: Logprobs, most: object) -> list[Token]:
+def _list_top(alternatives: Logprobs, limit: object) -> list[Token]:
     """Return the likeliest tokens."""
     ranked = sorted(alternatives, key=lambda token: -alternatives[token])
-    likeliest = ranked[: int(str(most or 0))]
+    likeliest = ranked[: int(str(limit or 0))]
     return [(token, alternatives[token]) for token in likeliest]
 
 
 def write_text_logprobs(body: Body, reply: Reply) -> object:
-    """Return `logprobs` of a text completion, also of the echoed prompt where that is wanted.
+    """Return `logprobs` of a text completion, with those of the prompt if `echo` is requested.
 
-    A prompt that ends in one of the reply's `logprobs` has that log-probability for its ending,
-    spread evenly over its tokens; all other tokens of it have -1. Without `echo` the mapping is of
-    the first token.
+    If the prompt ends in one of the reply's `logprobs`, that log-probability is spread evenly over
+    the tokens of the ending; all other tokens of the prompt have -1. Without `echo`, the mapping
+    applies to the first token.
     """
     if not body.get("logprobs") or reply.logprobs == {}:
         return None
@@ -310,7 +310,7 @@ def write_text_logprobs(body: Body, reply: Reply) -> object:
     texts = [token for token, _ in tokens]
     logprobs: list[float | None] = [logprob for _, logprob in tokens]
     if body.get("echo"):
-        logprobs[0] = None  # nothing stands before the first token
+        logprobs[0] = None  # the first token has no context
     lengths = map(len, texts[:-1])
     return {
         "tokens": texts,

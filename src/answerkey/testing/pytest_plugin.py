@@ -1,8 +1,8 @@
 """The pytest plugin: gates inside a test suite.
 
-Run files that `answerkey_files` names in pytest's settings are collected, and every rule of their
-policies is a test. The fixture `answerkey_gates` runs a file from within a test. Without either,
-nothing happens and nothing of answerkey is imported.
+Run files that match `answerkey_files` in pytest's settings are collected, and every rule of their
+policies becomes a test. The fixture `answerkey_gates` runs a file from within a test. Without
+either, the plugin does nothing and imports nothing of answerkey.
 """
 
 from __future__ import annotations
@@ -29,16 +29,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group = parser.getgroup("answerkey", "gates of answerkey")
     group.addoption(
-        "--answerkey-model", metavar="NAME", help="call this model in place of those in the files"
+        "--answerkey-model", metavar="NAME", help="call this model instead of those in the files"
     )
     group.addoption(
-        "--answerkey-baseline", metavar="RUN", help="a run to be no worse than, significantly"
+        "--answerkey-baseline",
+        metavar="RUN",
+        help="fail if a run is significantly worse than this one",
     )
     group.addoption("--answerkey-out", metavar="DIR", help="keep the runs in this folder")
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> RunFile | None:
-    """Return the tests of a run file that the settings name."""
+    """Return the tests of a run file that matches the settings."""
     config = parent.config
     name = os.path.relpath(file_path, config.rootpath)
     for pattern in config.getini(FILES):
@@ -48,12 +50,14 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> RunFile | 
 
 
 class RunFile(pytest.File):
-    """A run file: it is run once, when the first of its gates is tested."""
+    """A run file, which is run once, when the first of its gates is tested."""
 
     _done: Run | str | None = None
 
     def collect(self) -> Iterable[pytest.Item]:
-        """Return a test for each rule of the file's policies, or one that the run is complete."""
+        """Return a test for each rule of the file's policies, or a single test that the run is
+        complete.
+        """
         from answerkey.errors import Problems
         from answerkey.spec import Options, load_plan
 
@@ -69,7 +73,7 @@ class RunFile(pytest.File):
             yield GateItem.from_parent(self, name=name)
 
     def run_once(self) -> Run:
-        """Return the run of the file; what kept it from its end fails each of its gates."""
+        """Return the run of the file; an error in the run fails every gate."""
         from answerkey.errors import AnswerkeyError
 
         if self._done is None:
@@ -88,7 +92,7 @@ class GateItem(pytest.Item):
     parent: RunFile
 
     def runtest(self) -> None:
-        """Pass if the gate does; skip one that is for other tasks."""
+        """Pass if the gate passes; skip a gate that applies to other tasks."""
         from answerkey.gates.rules import WORDS, advise_gate, explain_gate
         from answerkey.types import GateStatus
 
@@ -112,12 +116,12 @@ class GateItem(pytest.Item):
                 pytest.fail("\n".join(lines).rstrip(), pytrace=False)
 
     def reportinfo(self) -> tuple[Path, None, str]:
-        """Return where the test stands."""
+        """Return the location of the test."""
         return self.path, None, self.name
 
 
 def _read_options(config: pytest.Config) -> dict[str, Any]:
-    """Return what the command line of pytest says, as options of `answerkey.run`."""
+    """Return pytest's command-line options as options of `answerkey.run`."""
     from answerkey.reports.view import find_run
 
     options = {}
@@ -144,10 +148,10 @@ def _run(
 
 
 def _find_folder(config: pytest.Config, path: Path) -> Path:
-    """Return a new folder for a run: where the command line says, else among the temporary ones of
-    pytest.
+    """Return a new folder for a run: in the folder given on the command line, or else in pytest's
+    temporary folder.
 
-    Those can be looked at until pytest has been started three more times.
+    Pytest keeps its temporary folders for three more test sessions.
     """
     base = config.getoption("answerkey_out")
     factory = vars(config).get("_tmp_path_factory")
@@ -165,9 +169,9 @@ def _find_folder(config: pytest.Config, path: Path) -> Path:
 
 @pytest.fixture
 def answerkey_gates(request: pytest.FixtureRequest) -> Callable[..., Run]:
-    """Return a function that runs a file and fails the test when a gate does not let it through.
+    """Return a function that runs a file and fails the test if a gate fails.
 
-    It takes what `answerkey.run` takes, and returns the run.
+    It has the parameters of `answerkey.run`, and returns the run.
     """
 
     def run_gates(path: str | Path, **options: object) -> Run:

@@ -1,4 +1,4 @@
-"""What the test server is told, and what it counts: answers, behaviour, requests."""
+"""The settings of the test server, and its counts: replies, behaviour, requests."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ Messages = Sequence[Mapping[str, object]]
 
 @dataclass(frozen=True)
 class Reply:
-    """One reply: its text, and the kind of message the text is put in.
+    """One reply: its text, and the kind of message that contains the text.
 
-    `body` replaces everything that the kind would write. `reasoning` is what the model thinks in a
-    reply of the kind `reasoning`. `delay` (seconds) is added to the server's own. `logprobs` are
-    sent to requests that want them: the alternatives of the first token, or, for a prompt that is
-    echoed, of its endings; an empty mapping sends none.
+    `body` replaces the whole body that the kind would write. `reasoning` is the model's reasoning
+    in a reply of the kind `reasoning`. `delay` (seconds) is added to the server's own. `logprobs`
+    are sent if the request asks for them: the alternatives of the first token, or, for an echoed
+    prompt, of its endings; an empty mapping sends none.
     """
 
     text: str = "A"
@@ -51,20 +51,20 @@ class Reply:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             kinds = ", ".join(KINDS)
-            raise ValueError(f"unknown kind of reply {self.kind!r}; there are {kinds}")
+            raise ValueError(f"unknown kind of reply {self.kind!r}; kinds: {kinds}")
 
 
-#: What the server answers: always the same, by the text of the last user message, or by a function.
+#: The server's replies: always the same, by the text of the last user message, or from a function.
 Answer = str | Reply
 Answers = Answer | Mapping[str, Answer] | Callable[[Messages], Answer]
 
 
 class NoAnswerError(LookupError):
-    """The recorded answers have none for this prompt."""
+    """No answer is recorded for this prompt."""
 
 
 def find_reply(answers: Answers, messages: Messages) -> Reply:
-    """Return the reply to some messages; raise NoAnswerError when none is recorded for them."""
+    """Return the reply to these messages; raise NoAnswerError if none is recorded for them."""
     answer: Answer | None
     if isinstance(answers, str | Reply):
         answer = answers
@@ -80,7 +80,7 @@ def find_reply(answers: Answers, messages: Messages) -> Reply:
 
 
 def read_prompt(messages: Messages) -> str:
-    """Return the text of the last user message; of the last message when there is none."""
+    """Return the text of the last user message, or of the last message if there is none."""
     users = [message for message in messages if message.get("role") == "user"]
     for message in reversed(users or messages):
         return read_content(message.get("content"))
@@ -88,7 +88,7 @@ def read_prompt(messages: Messages) -> str:
 
 
 def read_content(content: object) -> str:
-    """Return the text of a message's content; parts are joined by a newline."""
+    """Return the text of a message's content, with parts joined by newlines."""
     if isinstance(content, str):
         return content
     texts = []
@@ -98,7 +98,7 @@ def read_content(content: object) -> str:
 
 
 def list_objects(value: object) -> list[Mapping[str, Any]]:
-    """Return the objects of a JSON list; none of anything else."""
+    """Return the objects of a JSON list; anything else has none."""
     if not isinstance(value, list):
         return []
     return [entry for entry in value if isinstance(entry, Mapping)]
@@ -109,7 +109,9 @@ def answer_by_hash(
     *,
     seed: int = 0,
 ) -> Callable[[Messages], str]:
-    """Return answers that pick one of the choices for each prompt, the same for the same prompt."""
+    """Return a function that picks one of the choices for a prompt, always the same for the same
+    prompt.
+    """
 
     def pick(messages: Messages) -> str:
         prompt = read_prompt(messages).encode(errors="surrogatepass")
@@ -119,33 +121,34 @@ def answer_by_hash(
     return pick
 
 
-# How the server behaves.
+# The server's behaviour.
 
-#: Faults that are more than a status code, with what each does.
+#: Faults other than plain status codes, with their effects.
 FAULTS: Mapping[str, str] = {
     "429_seconds": "status 429 with `Retry-After` in seconds",
     "429_date": "status 429 with `Retry-After` as a date",
     "503_seconds": "status 503 with `Retry-After` in seconds",
-    "reset": "the connection is reset before anything is answered",
+    "reset": "the connection is reset before any response",
     "cut": "half of the body, then the connection is closed",
-    "hang": "nothing is answered for `hang_seconds`, then the connection is closed",
+    "hang": "no response for `hang_seconds`, then the connection is closed",
     "endless": "a body that never ends",
     "bad_json": "status 200 and a body that stops in the middle of its JSON",
-    "html": "status 200 and a page for people",
+    "html": "status 200 and an HTML page",
     "empty": "status 200 and no body at all",
 }
 
 
 @dataclass(frozen=True)
 class Behaviour:
-    """How the server treats requests; what it answers is set separately.
+    """How the server treats requests; its replies are set separately.
 
-    `delay` is in seconds, or from and to (drawn by the request's content). `faults` maps a status
-    code (`"500"`) or a name in `FAULTS` to the share of requests that meet it; which do is drawn
-    from `seed`, the content and how often it was sent; only its first `faulty_attempts` requests do
-    (None: all). `requests_per_minute` and `max_concurrent` answer 429 above the limit; a minute
-    lasts `minute_seconds`. With `api_key`, requests that do not bring it are refused (401).
-    `unknown_fields` of a body are refused (400). Redirects lead to `redirect_to`.
+    `delay` is a number of seconds, or a range (drawn by the request's content). `faults` maps a
+    status code (`"500"`) or a name in `FAULTS` to the share of requests that get it; the draw
+    depends on `seed`, the content and how often it was sent; only the first `faulty_attempts`
+    requests with the same content get a fault (None: all). Above `requests_per_minute` or
+    `max_concurrent`, requests get 429; a minute lasts `minute_seconds`. With `api_key`, requests
+    without it are refused (401). `unknown_fields` of a body are refused (400). Redirects lead to
+    `redirect_to`.
     """
 
     delay: float | tuple[float, float] = 0.0
@@ -170,12 +173,10 @@ class Behaviour:
         shares = self.faults.values()
         total = sum(shares)
         if min(shares, default=0) < 0 or total > 1 + 1e-9:
-            raise ValueError("the shares of faults must be between 0 and 1 together")
+            raise ValueError("the shares of faults must add up to a number between 0 and 1")
 
     def choose_fault(self, digest: str, attempt: int) -> str | None:
-        """Return the fault that the attempt (from 0) of a request with this content meets, or
-        None.
-        """
+        """Return the fault of an attempt (from 0) of a request with this content, or None."""
         if self.faulty_attempts is not None and attempt >= self.faulty_attempts:
             return None
         draws = Draws(self.seed, digest)
@@ -187,7 +188,7 @@ class Behaviour:
         return None
 
     def choose_delay(self, digest: str) -> float:
-        """Return how many seconds a request with this content waits."""
+        """Return the delay of a request with this content, in seconds."""
         if not isinstance(self.delay, tuple):
             return self.delay
         low, high = self.delay
@@ -195,15 +196,15 @@ class Behaviour:
         return low + (high - low) * share
 
 
-# What the server was asked.
+# Counts of requests.
 
-#: Headers that carry keys, as the providers name them.
+#: The headers in which providers expect API keys.
 KEY_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 
 
 @dataclass(frozen=True)
 class Request:
-    """One request as it came in; header names are in lower case."""
+    """One request as received; header names are in lower case."""
 
     method: str
     path: str
@@ -213,11 +214,10 @@ class Request:
 
 @dataclass
 class Asked:
-    """What was asked, counted; safe to read while the server runs.
+    """Counts of the server's requests; safe to read while the server runs.
 
-    `by_prompt` counts by the text of the last user message, `statuses` by what was answered (0: no
-    status was sent), `faults` by the fault met. `keys` are the values of key headers.
-    `requests` are the last 1,000.
+    `by_prompt` counts by the text of the last user message, `statuses` by HTTP status (0: none was
+    sent), `faults` by fault. `keys` are the values of key headers. `requests` are the last 1,000.
     """
 
     total: int = 0
@@ -252,12 +252,12 @@ class Asked:
         counter: Counter[str],
         key: str,
     ) -> None:
-        """Count something in one of the counters."""
+        """Add one to a counter."""
         with self._lock:
             counter[key] += 1
 
     def close(self, status: int, *, is_answer: bool) -> None:
-        """Count a request that is over."""
+        """Count a finished request."""
         with self._lock:
             self.at_once -= 1
             self.answered += is_answer

@@ -1,6 +1,6 @@
-"""The test server: an OpenAI-compatible endpoint on this machine, in a thread of its own.
+"""The test server: an OpenAI-compatible endpoint on this machine, in its own thread.
 
-A request is counted, let in or refused, then answered, or met with a fault.
+A request is counted, admitted or refused, then answered, or given a fault.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def refuse(
     *,
     headers: dict[str, str] | None = None,
 ) -> Response:
-    """Return an error; without a message, with what its status means."""
+    """Return an error; the default message is the phrase of its status."""
     kind = "server_error"
     phrase = "error"
     with suppress(ValueError):
@@ -63,7 +63,9 @@ def refuse(
 
 
 def break_connection(request: BaseRequest, *, is_reset: bool = True) -> Response:
-    """Close the connection under a reply; with a reset, what was sent may not arrive either."""
+    """Close the connection in the middle of a reply; after a reset, even the part sent may not
+    arrive.
+    """
     transport = request.transport
     if transport is not None and is_reset:
         connection = transport.get_extra_info("socket")
@@ -92,7 +94,9 @@ class RequestHandler:
         if request.content_type != "multipart/form-data":
             raw = await request.content.read()
         body = _parse(raw)
-        counts = self.asked  # a request that `forget` overtakes is closed where it was counted
+        counts = (
+            self.asked
+        )  # a request that was open during `forget` is closed in the counts it was opened in
         headers = {}
         for name, value in request.headers.items():
             headers[name.lower()] = value
@@ -115,7 +119,7 @@ class RequestHandler:
         request: BaseRequest,
         body: Body | None,
     ) -> tuple[StreamResponse, bool]:
-        """Return what to send, and whether it is the answer to the prompt."""
+        """Return the response, and whether it answers the prompt."""
         style = None
         if request.method == "POST":
             style = find_style(request.path)
@@ -141,7 +145,7 @@ class RequestHandler:
         fault = self.behaviour.choose_fault(digest, attempt)
         if fault is not None:
             self.asked.count(self.asked.faults, fault)
-            return await self._meet_fault(fault, request, content), False
+            return await self._respond_with_fault(fault, request, content), False
         response = Response(
             status=reply.status,
             body=content,
@@ -174,13 +178,13 @@ class RequestHandler:
         self._recent.append(now)
         return None
 
-    async def _meet_fault(
+    async def _respond_with_fault(
         self,
         fault: str,
         request: BaseRequest,
         body: bytes,
     ) -> StreamResponse:
-        """Answer a request with a fault in place of its body."""
+        """Respond to a request with a fault."""
         if fault in RAW:
             content, kind = RAW[fault]
             return Response(body=content, content_type=kind)
@@ -247,7 +251,7 @@ class RequestHandler:
         request: BaseRequest,
         body: Body | None,
     ) -> Response:
-        """Answer what is no question: the list of models; 404 for anything else."""
+        """Answer requests other than prompts: the list of models; 404 for anything else."""
         del body
         if request.path.endswith("/models"):
             models = [{"id": "test"}]
@@ -268,18 +272,18 @@ def _parse(raw: bytes) -> Body | None:
 HOST = "127.0.0.1"
 _BACKLOG = 4096
 _GRACE = 0.05
-#: So many turns of the event loop, and everything that was begun with a connection is done.
+#: The turns of the event loop after which all work on open connections is done.
 _TURNS = 40
 
 
 class TestServer:
-    """A model's endpoint for tests: says and fails as it is told to, and counts what it was asked.
+    """A model server for tests: it replies and fails as configured, and counts requests.
 
     Use it in a `with` statement, or call `start` and `stop`. It speaks the chat and the plain
     completions of OpenAI, and the native APIs of Anthropic and Gemini, under any path prefix.
     """
 
-    __test__: ClassVar[bool] = False  # its name begins like that of a test class
+    __test__: ClassVar[bool] = False  # otherwise pytest would collect it as a test class
     handler_class: ClassVar = RequestHandler
     behaviour_class: ClassVar = Behaviour
 
@@ -292,7 +296,7 @@ class TestServer:
     ) -> None:
         behaviour = behaviour or self.behaviour_class()
         self._handler = self.handler_class(answers, behaviour, Asked())
-        #: Chosen by the system unless it was given.
+        #: Chosen by the system unless given.
         self.port = port
         self._is_ready = Event()
         self._error: OSError | None = None
@@ -301,23 +305,23 @@ class TestServer:
 
     @property
     def root(self) -> str:
-        """The address without a path: the base of the APIs of Anthropic and Gemini."""
+        """The address without a path: the base URL of the APIs of Anthropic and Gemini."""
         return f"http://{HOST}:{self.port}"
 
     @property
     def url(self) -> str:
-        """The base URL in the way of OpenAI, as in `--model URL#name`."""
+        """The base URL of the OpenAI API, as in `--model URL#name`."""
         return f"{self.root}/v1"
 
     @property
     def asked(self) -> Asked:
-        """What the server was asked since it started, or since `forget`."""
+        """The requests since the server started, or since `forget`."""
         return self._handler.asked
 
     def start(self) -> Self:
         """Start serving.
 
-        Return when requests are taken. Raise OSError when the port is not free.
+        Return when the server accepts requests. Raise OSError if the port is not free.
         """
         self._thread = Thread(
             target=self._run,
@@ -332,20 +336,20 @@ class TestServer:
         return self
 
     def stop(self) -> None:
-        """Close all connections and stop; what is being answered is cut off. Twice does no harm."""
+        """Close all connections and stop; open requests are cut off. Stopping twice is harmless."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._handler.is_over.set)
         if self._thread is not None:
             self._thread.join()
 
     def change(self, answers: Answers | None = None, **behaviour: object) -> None:
-        """Change what is answered, or fields of the behaviour, from the next request on."""
+        """Change the replies, or fields of the behaviour, from the next request on."""
         if answers is not None:
             self._handler.answers = answers
         self._handler.behaviour = replace(self._handler.behaviour, **behaviour)  # type: ignore[arg-type]  # its own fields
 
     def forget(self) -> None:
-        """Begin to count anew; also how often each content was asked."""
+        """Reset all counts, including how often each content was sent."""
         self._handler.asked = Asked()
         self._handler.attempts = Counter()
 
@@ -377,10 +381,10 @@ class TestServer:
                 self.port = listener.getsockname()[1]
                 self._is_ready.set()
                 await self._handler.is_over.wait()
-                # No more connections are taken, those there are break; what is not read is not
-                # waited for.
+                # Stop accepting connections and break the open ones, without waiting for unread
+                # data.
                 self._loop.remove_reader(listener)
-                for _ in range(_TURNS):  # a connection just taken is not the server's yet
+                for _ in range(_TURNS):  # a connection just accepted is not registered yet
                     for connection in server.connections:
                         if connection.transport is not None:
                             connection.transport.abort()

@@ -1,7 +1,6 @@
-"""Runs in a local web page: the front end of the report file, with the runs of a folder behind it.
+"""The runs of a folder in a local web page, with the front end of the report file.
 
-    request ──► server (sockets) ──► guard (who asks, how) ──► read_api (what is asked) ──► catalog
+    request ──► server (sockets) ──► guard (access) ──► read_api (routes) ──► catalog
 
-Everything that is told about a run is made by `reports`; this package decides who is told how much
-at once.
+All content about a run comes from `reports`; this package controls access and page sizes.
 """

@@ -1,4 +1,4 @@
-"""The runs of a folder as the viewer knows them: the list, and what each run holds."""
+"""The runs of a folder as the viewer serves them: the list, and the content of each run."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from answerkey.reports.view import ListedRun, Plain, list_run
 from answerkey.runs import Run, TaskRun, list_places, load_run, load_summary
 from answerkey.runs.lock import LOCK_NAME, is_alive
 from answerkey.runs.store import JOURNAL_NAME
-from answerkey.viewer.guard import miss
+from answerkey.viewer.guard import raise_not_found
 
-#: How many of each are kept: runs, lines of the list, overviews, rows, comparisons.
-KEPT_RUNS = 64
-KEPT_LISTED = 6_400
-KEPT_OVERVIEWS = 128
-KEPT_ROWS = 6
-KEPT_COMPARISONS = 16
-#: A journal that was written to within so many seconds is being worked on, perhaps elsewhere.
+#: Cache sizes: runs, list entries, overviews, sample tables, comparisons.
+CACHED_RUNS = 64
+CACHED_LIST_ENTRIES = 6_400
+CACHED_OVERVIEWS = 128
+CACHED_TABLES = 6
+CACHED_COMPARISONS = 16
+#: A run whose journal was written to within this time is still running, perhaps on another machine.
 FRESH_SECONDS = 60.0
 
-#: What tells one state of a run's files from another.
+#: A fingerprint of the state of a run's files.
 Mark = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """A run of the folder; `folder` is the name of the one that several runs lie in."""
+    """A run of the folder; `folder` is the name of its parent folder if several runs share one."""
 
     path: Path
     folder: str = ""
 
     @property
     def id(self) -> str:
-        """The same for the same name, so that links last, and not the name itself."""
+        """An id derived from the name, so that links stay valid without revealing the name."""
         return make_id(self.label)
 
     @property
@@ -50,7 +50,7 @@ class RunFolder:
         return f"{self.folder}/{self.path.name}" if self.folder else self.path.name
 
     def read_mark(self) -> Mark:
-        """Return what tells this state of the run from another; E501 when it is gone."""
+        """Return a fingerprint of the run's current state; E501 if the run is gone."""
         metrics = self.path.glob("tasks/*/metrics.json")
         files = [self.path / "run.json", *sorted(metrics)]
         marks = []
@@ -59,13 +59,13 @@ class RunFolder:
                 stat = file.stat()
                 marks.append((stat.st_mtime_ns, stat.st_size))
         except OSError as error:
-            message = f"the run `{self.path.name}` is no longer there"
-            raise RunError("E501", message, hint="the list of runs shows what there is") from error
+            message = f"the run `{self.path.name}` no longer exists"
+            raise RunError("E501", message, hint="see the list of runs") from error
         return tuple(marks)
 
     def correct_status(self, status: str) -> str:
-        """Return the status of the run: one that nobody works on any more is incomplete."""
-        if status == "running" and not is_under_way(self.path):
+        """Return the status of the run: a running one whose process is gone is incomplete."""
+        if status == "running" and not is_running(self.path):
             return "incomplete"
         return status
 
@@ -76,10 +76,10 @@ def make_id(name: str) -> str:
     return f"r{digest.hexdigest()[:16]}"
 
 
-def is_under_way(folder: Path) -> bool:
-    """Return whether a process works on the run in a folder, as far as its files tell.
+def is_running(folder: Path) -> bool:
+    """Return whether a process is working on the run in a folder, judging by its files.
 
-    Taking the lock to find out could turn away a process that starts at this moment.
+    Trying the lock instead could block a process that is just starting.
     """
     lock = folder / LOCK_NAME
     try:
@@ -96,18 +96,18 @@ def is_under_way(folder: Path) -> bool:
     return False
 
 
-def _load(entry: RunFolder, mark: Mark) -> Run:  # noqa: ARG001 - part of what is cached by
+def _load(entry: RunFolder, mark: Mark) -> Run:  # noqa: ARG001 - part of the cache key
     return load_run(entry.path)
 
 
-def _list(entry: RunFolder, mark: Mark) -> ListedRun:  # noqa: ARG001 - part of what is cached by
+def _list(entry: RunFolder, mark: Mark) -> ListedRun:  # noqa: ARG001 - part of the cache key
     return list_run(load_summary(entry.path), entry.label)
 
 
 class Catalog:
-    """The runs right below a folder, or the one run that a folder is.
+    """The runs directly below a folder, or the folder itself if it is a run.
 
-    What takes long to make is kept as long as the files of its run stay as they are.
+    Slow results are cached until the files of their run change.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -115,24 +115,24 @@ class Catalog:
         if not self.folder.is_dir():
             hint = "name the folder that holds your runs"
             raise RunError("E501", f"`{folder}` is not a folder", hint=hint)
-        self._load = lru_cache(KEPT_RUNS)(_load)
-        self._list = lru_cache(KEPT_LISTED)(_list)
-        self._overview = lru_cache(KEPT_OVERVIEWS)(self._build_overview)
-        self._table = lru_cache(KEPT_ROWS)(self._build_table)
-        self._comparison = lru_cache(KEPT_COMPARISONS)(self._build_comparison)
+        self._load = lru_cache(CACHED_RUNS)(_load)
+        self._list = lru_cache(CACHED_LIST_ENTRIES)(_list)
+        self._overview = lru_cache(CACHED_OVERVIEWS)(self._build_overview)
+        self._table = lru_cache(CACHED_TABLES)(self._build_table)
+        self._comparison = lru_cache(CACHED_COMPARISONS)(self._build_comparison)
 
     def list(self) -> list[Plain]:
-        """Return the runs as the list shows them, newest first."""
+        """Return the entries of the list of runs, newest first."""
         runs = [self._describe_listed(entry) for entry in self._scan().values()]
         runs.sort(key=lambda run: (run["started_at"] or "", run["label"]), reverse=True)
         return runs
 
     def find(self, run_id: str) -> RunFolder:
-        """Return the run of an id; E703 when there is none."""
-        return self._scan().get(run_id) or miss("there is no such run")
+        """Return the run with this id; E703 if there is none."""
+        return self._scan().get(run_id) or raise_not_found("there is no such run")
 
     def open(self, entry: RunFolder) -> Run:
-        """Return a run as it is now."""
+        """Return the current state of a run."""
         return self._load(entry, entry.read_mark())
 
     def describe(
@@ -141,7 +141,7 @@ class Catalog:
         *,
         is_brief: bool = False,
     ) -> Plain:
-        """Return the overview of a run; the brief one at once."""
+        """Return the overview of a run; the brief one is fast."""
         entry = self.find(run_id)
         overview = self._overview(entry, entry.read_mark(), is_brief)
         return overview | {"status": entry.correct_status(overview["status"])}
@@ -169,10 +169,10 @@ class Catalog:
         return dump(overview)
 
     def open_task(self, run_id: str, number: int) -> TaskRun:
-        """Return the task of a number in a run; E703 when there is none."""
+        """Return the task with this number in a run; E703 if there is none."""
         run = self.open(self.find(run_id))
         if number >= len(run.tasks):
-            miss("there is no such task in this run")
+            raise_not_found("there is no such task in this run")
         return list(run.tasks.values())[number]
 
     def open_table(self, run_id: str, number: int) -> SampleTable:
@@ -204,7 +204,7 @@ class Catalog:
         return dump(build_comparison(runs))
 
     def _scan(self) -> dict[str, RunFolder]:
-        """Return the runs that are there now, by their ids."""
+        """Return the existing runs by their ids."""
         paths = [self.folder]
         if not (self.folder / "run.json").is_file():
             paths = sorted(Path(str(place)) for place in list_places(self.folder))
@@ -216,7 +216,7 @@ class Catalog:
         return entries
 
     def _describe_listed(self, entry: RunFolder) -> Plain:
-        """Return one run of the list; of a run that cannot be read, what went wrong."""
+        """Return the list entry of a run; for a run that cannot be read, the error."""
         try:
             row = self._list(entry, entry.read_mark())
             row = replace(row, status=entry.correct_status(row.status))

@@ -1,6 +1,6 @@
 """The viewer's server: sockets and limits, then the app (guard, route, headers), then the routes.
 
-Whatever goes wrong on the way of a request becomes an answer, too.
+An error at any step becomes a response, too.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ from answerkey.viewer.guard import (
     Guard,
     HostAddress,
     PageRequest,
-    is_foreign,
-    is_opening,
-    miss,
+    is_cross_site,
+    is_navigation,
+    raise_not_found,
     refuse,
 )
 
-# ── what can be asked for
+# ── routes
 
-MOST_ROWS = 500
-USUAL_ROWS = 100
-#: How many runs are compared at once; with more, pairs say nothing any more.
-MOST_COMPARED = 12
-MOST_TEXT = 1000
+MAX_ROWS = 500
+DEFAULT_ROWS = 100
+#: The maximum number of runs compared at once: more pairs would be unreadable.
+MAX_COMPARED = 12
+MAX_TEXT = 1000
 FILTERS = tuple(parameter.name for parameter in fields(Query))
 
 
 def read_api(catalog: Catalog, address: HostAddress) -> object:
-    """Return what a path asks for.
+    """Return the data for a path.
 
-    E703 where there is nothing, E702 for parameters that mean nothing there.
+    E703 if there is none, E702 for parameters that the route does not have.
     """
     query = address.query
     match address.parts:
@@ -68,8 +68,8 @@ def read_api(catalog: Catalog, address: HostAddress) -> object:
             _require_only(query, "runs")
             names = query.get("runs", "").split(",")
             is_repeated = len(set(names)) < len(names)
-            if is_repeated or not 2 <= len(names) <= MOST_COMPARED:  # noqa: PLR2004 - a pair
-                refuse(f"name two to {MOST_COMPARED} different runs")
+            if is_repeated or not 2 <= len(names) <= MAX_COMPARED:  # noqa: PLR2004 - a pair
+                refuse(f"name two to {MAX_COMPARED} different runs")
             return catalog.compare(names)
         case ("api", "runs", run):
             _require_only(query, "brief")
@@ -78,7 +78,7 @@ def read_api(catalog: Catalog, address: HostAddress) -> object:
         case ("api", "runs", run, "tasks", task, "rows"):
             _require_only(query, "offset", "limit", *FILTERS)
             offset = read_number(query.get("offset", "0"))
-            limit = read_number(query.get("limit", str(USUAL_ROWS)), most=MOST_ROWS)
+            limit = read_number(query.get("limit", str(DEFAULT_ROWS)), highest=MAX_ROWS)
             table = catalog.open_table(run, read_number(task))
             positions = table.find(_parse_query(query))
             rows = view_rows(table, positions.slice(offset, limit))
@@ -88,12 +88,12 @@ def read_api(catalog: Catalog, address: HostAddress) -> object:
             table = catalog.open_table(run, read_number(task))
             position = read_number(row)
             if position >= len(table):
-                miss("there is no such row in this task")
+                raise_not_found("this task has no such row")
             return view_sample(table, position)
         case ("api", "runs", run, "tasks", task, "find"):
             _require_only(query, "id", "trial", *FILTERS)
             return _find_sample(catalog, run, read_number(task), query)
-    return miss()
+    return raise_not_found()
 
 
 def _find_sample(
@@ -102,7 +102,9 @@ def _find_sample(
     task: int,
     query: Mapping[str, str],
 ) -> dict[str, int | None]:
-    """Return where a sample, or one trial of it, stands: in the run, and among the rows shown."""
+    """Return the position of a sample, or of one of its trials: in the run, and among the rows
+    shown.
+    """
     trial = read_number(query.get("trial", "0"))
     task_run = catalog.open_task(run, task)
     first = find_position(task_run, query.get("id", ""))
@@ -115,31 +117,31 @@ def _find_sample(
 
 
 def _parse_query(words: Mapping[str, str]) -> Query:
-    if any(len(text) > MOST_TEXT for text in words.values()):
-        refuse(f"a text to look for has at most {MOST_TEXT:,} characters")
+    if any(len(text) > MAX_TEXT for text in words.values()):
+        refuse(f"a search text has at most {MAX_TEXT:,} characters")
     return Query.parse(words)
 
 
 def _require_only(query: Mapping[str, str], *names: str) -> None:
-    """Refuse parameters of other names."""
+    """Refuse parameters with other names."""
     if set(query) - set(names):
-        refuse("there is a parameter that means nothing here")
+        refuse("unknown parameter")
 
 
-def read_number(text: str, *, most: int = 2**32 - 1) -> int:
-    """Return a whole number of plain digits; E702 for anything else."""
+def read_number(text: str, *, highest: int = 2**32 - 1) -> int:
+    """Return a whole number written in plain digits; E702 for anything else."""
     is_number = re.fullmatch(r"[0-9]{1,10}", text, re.ASCII)
-    if not is_number or int(text) > most:
-        refuse(f"a whole number from 0 to {most:,} is needed")
+    if not is_number or int(text) > highest:
+        refuse(f"a whole number from 0 to {highest:,} is needed")
     return int(text)
 
 
 # ── pages
 
 TITLE = "answerkey"
-#: Beyond what a report needs: asking this server, and no frame around the page. Text can then not
-#: become markup in any way that a browser knows of.
-ADDED = (
+#: Added to the policy of a report: requests to this server, no embedding in frames, and trusted
+#: types, so that no text can become markup.
+ADDED_POLICY = (
     "connect-src 'self'",
     "frame-ancestors 'none'",
     "require-trusted-types-for 'script'",
@@ -148,16 +150,15 @@ ADDED = (
 
 
 def build_page() -> tuple[bytes, str]:
-    """Return the page of the viewer, and the policy that is sent with it."""
+    """Return the page of the viewer, and the content security policy sent with it."""
     begin, end, policy = build_html(TITLE, is_viewer=True)
     page = f"{begin}{end}"
-    return page.encode(), "; ".join((policy, *ADDED))
+    return page.encode(), "; ".join((policy, *ADDED_POLICY))
 
 
-# What a browser shows that comes without the token: it says so, or goes on where the token is still
-# known. The page takes the token out of the address bar, so that it is in no bookmark and on no
-# screenshot. When such an address is opened again, a token that this browser keeps for the server
-# opens it, nothing else.
+# The page for a browser without the token: it explains that, or redirects if the browser still
+# stores the token. The viewer removes the token from the address bar, to keep it out of bookmarks
+# and screenshots; such an address can be opened again only with the token that the browser stores.
 LOCKED_STYLE = """\
 :root { color-scheme: light dark; font: 1rem/1.6 system-ui, sans-serif }
 body { max-width: 34rem; margin: 15vh auto; padding: 0 1.5rem }
@@ -186,14 +187,14 @@ LOCKED_PAGE = f"""\
 <body>
 <main>
 <h1>This address lacks the token</h1>
-<p>Runs are shown only to who has the whole address that <code>answerkey view</code> printed, with the token
-at its end. Each start has a token of its own.</p>
+<p>To see the runs, open the whole address that <code>answerkey view</code> printed, with the token
+at its end. Each start has a new token.</p>
 </main>
 <script>{LOCKED_SCRIPT}</script>
 </body>
 </html>
-"""  # noqa: E501 - the text as it is written
-#: A page that goes on to an address at once.
+"""
+#: The content security policy of that page.
 LOCKED_POLICY = (
     f"default-src 'none'; script-src '{hash_source(LOCKED_SCRIPT)}'; "
     f"style-src '{hash_source(LOCKED_STYLE)}'; "
@@ -201,11 +202,11 @@ LOCKED_POLICY = (
 )
 
 
-# ── the app: from a request to its answer
+# ── the app: from a request to its response
 
-#: Of everything that is no page: there is nothing in it to run or to show.
+#: The policy of everything that is not a page: nothing in it may run or be shown.
 BARE_POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-#: On every answer, whatever it is. No header opens anything to another origin.
+#: Sent with every response. No header opens anything to another origin.
 HEADERS = (
     ("X-Content-Type-Options", "nosniff"),
     ("X-Frame-Options", "DENY"),
@@ -214,13 +215,13 @@ HEADERS = (
     ("Cross-Origin-Opener-Policy", "same-origin"),
     ("Cache-Control", "no-store"),
 )
-#: The status of errors that are not the viewer's own; of other runs it is 500, of parameters 400.
+#: HTTP statuses by error code; other errors of runs are 500, errors in parameters 400.
 STATUSES = {"E501": 404, "E504": 404}
 
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer: what goes over the connection, but for what the connection itself adds."""
+    """A response, without what the connection itself adds."""
 
     status: int
     body: bytes
@@ -229,9 +230,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class ViewerApp:
-    """Answers requests from the runs of a catalog, the page being the same for all of them.
+    """Answers requests about the runs of a catalog, always with the same page.
 
-    `report_bug` hears of what is a bug of ours; who asked is told no more than that it is one.
+    `report_bug` is called with our own bugs; the response says only that there was one.
     """
 
     guard: Guard
@@ -243,7 +244,7 @@ class ViewerApp:
     )
 
     def answer(self, request: PageRequest) -> Answer:
-        """Return the answer to a request."""
+        """Return the response to a request."""
         try:
             address = self.guard.admit(request)
             if address.is_page:
@@ -252,7 +253,7 @@ class ViewerApp:
         except AnswerkeyError as error:
             return self.refuse(error, request)
         except (ConnectionError, TimeoutError):
-            raise  # who asked has gone away
+            raise  # the client has disconnected
         except Exception as error:  # noqa: BLE001  # a front door: one request that fails must not end the rest
             text = hide_secrets("".join(traceback.format_exception(error)))
             self.report_bug(make_visible(text, keep_lines=True))
@@ -263,7 +264,7 @@ class ViewerApp:
         error: AnswerkeyError,
         request: PageRequest | None = None,
     ) -> Answer:
-        """Return the answer to a request that is refused, or could not be carried out."""
+        """Return the response to a request that was refused or failed."""
         if isinstance(error, ServeError):
             status = error.status
         elif isinstance(error, RunError):
@@ -271,12 +272,15 @@ class ViewerApp:
         else:
             status = 400
         if error.code == "E704" and request is not None and _asks_for_page(request):
-            # A browser that loads the page again goes on from there; to it, that is no failure.
-            is_again = request.target == "/" and is_opening(request) and not is_foreign(request)
+            # A browser that reloads the page can continue from there, so to it this is not an
+            # error.
+            is_again = (
+                request.target == "/" and is_navigation(request) and not is_cross_site(request)
+            )
             if is_again:
                 status = 200
             return self._respond(status, LOCKED_PAGE.encode(), LOCKED_POLICY)
-        # Who has the token may see file names, but not where the folder lies.
+        # Whoever has the token may see file names, but not the path of the folder.
         folder = self.catalog.folder
         message = error.message.replace(str(folder), folder.name)
         hint = (error.hint or "").replace(str(folder), folder.name)
@@ -288,11 +292,11 @@ class ViewerApp:
         content: object,
         policy: str = BARE_POLICY,
     ) -> Answer:
-        """Return an answer with all its headers; bytes are a page, anything else becomes JSON."""
+        """Return a response with all its headers; bytes are a page, anything else becomes JSON."""
         if isinstance(content, bytes):
             kind, body = "text/html", content
         else:
-            # ASCII, so that half a surrogate pair in a completion is no problem.
+            # ASCII, so that a lone surrogate in a completion does no harm.
             text = json.dumps(
                 clean_numbers(content),
                 allow_nan=False,
@@ -326,45 +330,45 @@ def _describe(
 
 # ── sockets
 
-#: Seconds that a connection may be silent in the middle of a request.
-PATIENCE = 20.0
+#: The timeout of a connection that is silent in the middle of a request, in seconds.
+IDLE_SECONDS = 20.0
 VERSIONS = ("HTTP/1.0", "HTTP/1.1")
 
 
 class Server(ThreadingHTTPServer):
-    """Serves the runs of a folder; `url` is what to open, with the token."""
+    """Serves the runs of a folder; `url` is the address to open, with the token."""
 
     daemon_threads = True
     request_queue_size = 64
-    # Elsewhere the option would let another program listen on the same port at the same time.
+    # On other systems, the option would let another program listen on the same port.
     allow_reuse_address = os.name == "posix"
 
     app: ViewerApp
     url: str
 
     def server_bind(self) -> None:
-        """Bind without asking for the name of this machine, which may take long."""
+        """Bind without looking up the name of this machine, which can be slow."""
         TCPServer.server_bind(self)
         self.server_name = str(self.server_address[0])
         self.server_port = int(self.server_address[1])
 
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401  # of its base
-        """Say nothing: who asked has gone away."""
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 # signature of the base class
+        """Print nothing: the client has disconnected."""
 
 
 class Handler(BaseHTTPRequestHandler):
     """One connection, which serves one request."""
 
     server: Server
-    timeout = PATIENCE
+    timeout = IDLE_SECONDS
 
     def do_GET(self) -> None:
         """Answer a GET."""
-        # A line that is no header ends the headers for its base.
+        # The base class stops reading headers at a line that is not one.
         if self.request_version not in VERSIONS or self.headers.defects:
             self.send_error(400)
             return
-        # Its base makes one slash of several at the beginning; the guard is to see what came.
+        # The base class collapses leading slashes, but the guard must see the original target.
         target = self.requestline.split()[1]
         headers = list(self.headers.items())
         request = PageRequest(self.command, target, headers)
@@ -373,23 +377,23 @@ class Handler(BaseHTTPRequestHandler):
     def send_error(
         self,
         code: int,
-        message: str | None = None,  # noqa: ARG002 - of its base
-        explain: str | None = None,  # noqa: ARG002 - of its base
+        message: str | None = None,  # noqa: ARG002 - signature of the base class
+        explain: str | None = None,  # noqa: ARG002 - signature of the base class
     ) -> None:
-        """Refuse what its base could not read, or a method that is not taken."""
+        """Refuse a request that the base class could not read, or a method that is not allowed."""
         error = ServeError("E702", "the request cannot be read", status=int(code))
         if code == HTTPStatus.NOT_IMPLEMENTED:
-            error = ServeError("E702", "the method is not taken", status=405)
+            error = ServeError("E702", "the method is not allowed", status=405)
         if self.request_version not in VERSIONS:
-            self.request_version = "HTTP/1.0"  # else the answer would have no headers
+            self.request_version = "HTTP/1.0"  # otherwise the response would have no headers
         self._send(self.server.app.refuse(error))
 
     def version_string(self) -> str:
-        """Return what the answers say of who made them: no versions."""
+        """Return the `Server` header, without versions."""
         return "answerkey"
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the name in its base
-        """Write nothing: the address of a request holds the token."""
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 # the name in the base class
+        """Log nothing: the address of a request contains the token."""
 
     def _send(self, answer: Answer) -> None:
         self.send_response(answer.status)
@@ -401,16 +405,16 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def open_server(folder: str | Path, *, port: int = 0) -> Server:
-    """Return a server over the runs of a folder, bound to this machine alone and not serving yet.
+    """Return a server for the runs of a folder, bound to loopback and not serving yet.
 
-    E119 for a port that cannot be had.
+    E119 if the port is not available.
     """
     catalog = Catalog(folder)
     try:
         server = Server((LOOPBACK, port), Handler)
     except (OSError, OverflowError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        hint = "leave `--port` out to have a free one chosen"
+        hint = "leave `--port` out to use a free port"
         raise SpecError("E119", f"cannot listen on port {port}: {why}", hint=hint) from error
     token = secrets.token_urlsafe(32)
     guard = Guard(token, server.server_port)

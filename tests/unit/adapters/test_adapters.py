@@ -152,7 +152,9 @@ def test_the_filter_finds_choices_and_options_in_the_document(
 @pytest.mark.parametrize("options", [[], ["x"] * 27])
 def test_letters_are_for_one_to_twenty_six_options(options: list[str]) -> None:
     """No label is made up beyond Z."""
-    with pytest.raises(ValueError, match=f"letters for 1 to 26 options, not for {len(options)}"):
+    with pytest.raises(
+        ValueError, match=f"letters for 1 to 26 options, but there are {len(options)}"
+    ):
         LmEvalFilter().apply([["A"]], [{"choices": options}])
 
 

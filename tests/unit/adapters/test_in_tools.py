@@ -321,7 +321,7 @@ def test_the_scorer_says_what_it_read_and_refuses_what_it_cannot_judge(
     assert listed[:2] == ["C", "D"]
     messages = (
         "the answer 'AB' is not one of the choices",
-        "letters for 1 to 26 options, not for 0",
+        "letters for 1 to 26 options, but there are 0",
         "shuffle_choices",
     )
     assert [part in error for part, error in zip(messages, errors, strict=True)] == [True] * 3

@@ -132,15 +132,15 @@ def test_a_sample_is_named_once_however_many_trials_show_it(call: Call, project:
         ("--completions", write_rows(project / "said.jsonl", said)),
     )
     run = score(call, project, [{"answer": "A"}, {"answer": "B"}], *words, task=trials)
-    assert "3 completions not read alike by all rules, such as 000002\n" in call("audit", run).out
+    assert "3 completions on which the rules disagree, such as 000002\n" in call("audit", run).out
 
 
 def test_an_audit_of_nothing_says_so(call: Call, project: Path) -> None:
-    """Where no completion has a score, it is not said that nothing stands out."""
+    """Where no completion has a score, it is not said that no findings."""
     run = score(call, project, [{"answer": "Z", "completion": "A"}], "--allow-failed", 1)
     told = call("audit", run).out
     assert told.endswith("There was nothing to audit.\n")
-    assert "nothing stands out" not in told
+    assert "no findings" not in told
 
 
 def test_columns_are_named_by_options(call: Call, tmp_path: Path) -> None:

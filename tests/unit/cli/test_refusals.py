@@ -27,7 +27,7 @@ REFUSED = [
     ("explain small/done 44", "E504", "there is no sample `44` in this run",
     "did you mean `000004`?"),
     ("runs nowhere", "E501", "`nowhere` is not a folder", ""),
-    ("export small/done --to parquet", "E119", "the rows need a file: Parquet is not text", ""),
+    ("export small/done --to parquet", "E119", "Parquet is not text and needs a file", ""),
     ("export small/done --json", "E119", "the rows need a file: `--json` keeps stdout", ""),
     ("export small/done --to json", "E119", "", "did you mean `jsonl`?"),
     ("export small/done --to csv -o no/rows.csv", "E502", "cannot write `no/rows.csv`", ""),

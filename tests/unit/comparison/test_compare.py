@@ -211,7 +211,7 @@ def test_several_runs_on_the_command_line(make: Make, call: Call) -> None:
     for name, said in (("good", RIGHT), ("middle", "AABBAABB????"), ("bad", WRONG)):
         make(name, said)
     shown = call("compare", "good", "middle", "bad", "--flips", "0").out
-    assert "p (Holm): corrected for 3 comparisons; it decides, below 0.05" in shown
+    assert "p (Holm): corrected for 3 comparisons; significant below 0.05" in shown
     assert "  better: A than C, B than C\n  not significant: A - B\n" in shown
     assert "right" not in shown.split("p (Holm): ")[1]
     for run, baseline, code in (("bad", "good", 1), ("middle", "good", 0), ("good", "bad", 0)):

@@ -52,7 +52,7 @@ def test_a_run_lends_its_variance_to_both_models(make: Make, call: Call) -> None
     assert ak.plan_comparison(run, correlation=0.5).notices == ()
     shown = call("power", "done")
     assert "(variance of `done` for both models, correlation 0)" in shown.out
-    assert "as if the models' answers had nothing to do with each other" in shown.err
+    assert "the models' answers are assumed to be independent" in shown.err
     with pytest.raises(SpecError, match="3 runs"):
         ak.plan_comparison(run, run, run)
 
@@ -68,11 +68,11 @@ def test_two_runs_lend_the_variance_of_their_differences(make: Make) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"accuracy": [0.5], "omega2": 0.1}, "from one of"),
+        ({"accuracy": [0.5], "omega2": 0.1}, "only one source"),
         ({"accuracy": [1.5]}, "not between 0 and 1"),
         ({"accuracy": [0.5], "correlation": 2.0}, "`correlation` is 2.0"),
         ({"accuracy": [0.5], "difference": 0.0}, "not above 0"),
-        ({"accuracy": [0.5], "difference": 2.0}, "accuracies differ by 1 at most"),
+        ({"accuracy": [0.5], "difference": 2.0}, "accuracies differ by at most 1"),
         ({"accuracy": [0.5], "samples": 0}, "not above 0"),
         ({"accuracy": [0.5], "alpha": 0.0}, "`alpha` is 0.0"),
         ({"accuracy": [0.5, 0.6, 0.7]}, "given 3 times"),
@@ -103,7 +103,7 @@ def test_what_the_command_says(call: Call) -> None:
     shown = call("power", "--accuracy", "85%", "--correlation", "0.5", "--samples", "2000").out
     assert "     1 point    10008\n" in shown
     assert "   10 points      101\n" in shown
-    assert "  2000 samples show a difference of 2.24 points and more\n" in shown
+    assert "  2000 samples detect a difference of 2.24 points or more\n" in shown
     assert "(accuracy 0.85, correlation 0.5)" in shown
     words = ("--accuracy", "0.5", "--samples", "1000", "--difference", "5%", "--alpha", "0.01")
     assert "  and one of 5 points in 36.7 % of all cases\n" in call("power", *words).out
@@ -117,5 +117,5 @@ def test_without_a_variance_the_largest_is_taken_and_said(call: Call) -> None:
     shown = call("power", "--difference", "0.02")
     assert shown.out == call("power", "--difference", "0.02", "--accuracy", "0.5").out
     assert "    2 points     9812\n" in shown.out
-    assert "warning: nothing says how much samples vary" in shown.err
+    assert "warning: the variance is unknown" in shown.err
     assert all(ak.plan_comparison(accuracy=[share]).variance < 0.5 for share in (0.4, 0.6, 0.8))

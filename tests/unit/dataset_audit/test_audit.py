@@ -124,7 +124,7 @@ def test_findings_say_where_and_what(tmp_path: Path) -> None:
     (example,) = truth.examples
     assert (example.sample, example.file, example.line) == ("000004", str(path), 4)
     assert example.note == "'E', choices A, B, C, D"
-    assert truth.sentence == "1 of 8 (12.5 %) rows have a truth that is none of their choices."
+    assert truth.sentence == "1 of 8 (12.5 %) rows have a truth that is not among their choices."
     path = write(tmp_path, ODD["options that speak of the others"][0])
     others = find(audit(path), "REFERS_TO_OTHERS")
     assert others.sentence.endswith("such an option is right in 1 of 2 (50.0 %).")
@@ -218,7 +218,7 @@ def test_a_task_says_where_its_parts_are(tmp_path: Path) -> None:
     assert result.fields["truth"] == "{{ sample.key | upper }}"
     with pytest.raises(SpecError):
         audit(task)
-    with pytest.raises(SpecError, match="only data files can be looked at together"):
+    with pytest.raises(SpecError, match="only data files can be audited together"):
         audit(task, path)
 
 
@@ -226,7 +226,7 @@ def test_what_cannot_be_found_is_asked_for(tmp_path: Path) -> None:
     """A file, a question column, names for the columns of a headerless file: each error says
     how.
     """
-    with pytest.raises(SpecError, match="no file is named"):
+    with pytest.raises(SpecError, match="no file is given"):
         ak.audit_dataset()
     path = write(tmp_path, [{"frage": "Welche?", "answer": "A"}])
     with pytest.raises(DataError, match="no column holds the question") as caught:

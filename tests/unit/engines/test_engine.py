@@ -153,7 +153,7 @@ def test_rows_that_end_their_process_are_found(
     lines = [line.split() for line in log.read_text().splitlines()]
     assert len({process for process, *_ in lines}) == 1 + 2 + 1 + 1
     assert len(lines) == 64 + 25 + 1 + 1
-    monkeypatch.setattr(local, "MOST_STRETCHES", 0)
+    monkeypatch.setattr(local, "MAX_STRETCHES", 0)
     with pytest.raises(EngineError, match=r"E602.*more than 0 stretches"):
         find_deadly_rows(function, numbers.Numbers(16, 19, str(log)))
 
@@ -217,7 +217,7 @@ def test_local_engine_reads_one_chunk_at_a_time() -> None:
     ("name", "address", "words"),
     [
         ("ray", None, "E601.*install it with `pip install ray==2.60.0`$"),
-        ("local", "10.0.0.1:6379", "E601.*of no use to the engine `local`"),
+        ("local", "10.0.0.1:6379", "E601.*does not apply to the engine `local`"),
         ("locale", None, r"E601.*did you mean `local`\?$"),
         ("spark", None, "E601.*engines: `local`, `ray`$"),
     ],

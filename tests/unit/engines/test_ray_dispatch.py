@@ -19,7 +19,7 @@ import pytest
 from answerkey._version import __version__
 from answerkey.engines import ray_engine
 from answerkey.engines.ray_engine import (
-    FEWEST_CORES,
+    MIN_CORES,
     NODE_TRIES,
     Dispatch,
     answer_chunk,
@@ -200,10 +200,10 @@ def test_nodes_that_join_a_run_are_used() -> None:
 def test_cores_are_counted_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not for each chunk: it is a question to the cluster."""
     monkeypatch.setattr(ray_engine, "COUNT_SECONDS", 1_000.0)
-    ray = FakeRay(FEWEST_CORES)
+    ray = FakeRay(MIN_CORES)
     ray.change = {1: 40}.get
     run(ray, range(100))
-    assert ray.busy[:3] == [FEWEST_CORES, 2 * FEWEST_CORES, 2 * FEWEST_CORES]
+    assert ray.busy[:3] == [MIN_CORES, 2 * MIN_CORES, 2 * MIN_CORES]
 
 
 def test_an_autoscaler_sees_tasks_that_wait() -> None:
@@ -211,13 +211,13 @@ def test_an_autoscaler_sees_tasks_that_wait() -> None:
     ray = FakeRay(0)
     ray.change = {3: 2, 6: 40}.get
     run(ray, range(1_000))
-    assert ray.pending[:6] == [2 * FEWEST_CORES] * 3 + [2 * FEWEST_CORES - 2] * 3
+    assert ray.pending[:6] == [2 * MIN_CORES] * 3 + [2 * MIN_CORES - 2] * 3
     assert set(ray.pending[7:-3]) == {40}
 
 
 def test_what_waits_for_an_earlier_chunk_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """While the first is not done, answers of so many bytes are held, and one for each place."""
-    monkeypatch.setattr(ray_engine, "MOST_HELD_BYTES", 20_000)
+    monkeypatch.setattr(ray_engine, "MAX_HELD_BYTES", 20_000)
     read: list[bytes] = []
 
     def chunks() -> Iterator[bytes]:
@@ -229,7 +229,7 @@ def test_what_waits_for_an_earlier_chunk_is_bounded(monkeypatch: pytest.MonkeyPa
     ray.ticks = lambda chunk: 100 if int(chunk) == 0 else 1
     result = Dispatch(ray, pickle.dumps(bytes)).map(chunks())
     assert int(next(result)) == 0
-    assert 21 <= len(read) <= 20 + 2 * FEWEST_CORES
+    assert 21 <= len(read) <= 20 + 2 * MIN_CORES
     assert [int(one) for one in result] == list(range(1, 1_000))
 
 
@@ -337,7 +337,7 @@ def test_a_chunk_in_which_no_row_is_to_blame_has_one_more_try(
 def test_a_node_with_another_version_does_nothing(*, is_search: bool) -> None:
     """The answer says so."""
     with pytest.raises(EngineError, match=r"E601.*a node has answerkey"):
-        ray_engine.open_far_answer(answer_chunk("0.0.1", b"", b"", is_search=is_search))
+        ray_engine.open_node_answer(answer_chunk("0.0.1", b"", b"", is_search=is_search))
 
 
 def test_a_node_without_a_package_says_so() -> None:
@@ -346,11 +346,11 @@ def test_a_node_without_a_package_says_so() -> None:
     answer = answer_chunk(__version__, function, pickle.dumps(1), is_search=False)
     reason = r"E601.*cannot load the work: No module named '_operatox'"
     with pytest.raises(EngineError, match=reason):
-        ray_engine.open_far_answer(answer)
+        ray_engine.open_node_answer(answer)
 
 
 def test_the_answer_to_a_search_is_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that were found in a process of its own."""
     monkeypatch.setattr(ray_engine, "find_deadly_rows", lambda function, chunk: [function, chunk])
     answer = answer_chunk(__version__, b"f", pickle.dumps(7), is_search=True)
-    assert ray_engine.open_far_answer(answer) == [b"f", 7]
+    assert ray_engine.open_node_answer(answer) == [b"f", 7]

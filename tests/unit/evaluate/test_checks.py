@@ -141,9 +141,9 @@ def test_too_few_examples_are_told_once(project: Project) -> None:
     one = {"model_key": "builtin/random"}
     plan = project.plan(one, datasets=("rows", "shots"), solver=solver, dataset={"key": "rows"})
     (error,) = ak.check(plan).errors
-    message = "20 examples are wanted, and dataset `shots` has 2 that are not the sample itself"
+    message = "20 examples are needed, and dataset `shots` has 2 that are not the sample itself"
     assert (error.code, error.message) == ("E302", message)
     assert error.hint == "lower `num_examples`"
     assert "run.yaml:1:" in str(error.where)
-    with pytest.raises(ak.DataError, match="20 examples are wanted"):
+    with pytest.raises(ak.DataError, match="20 examples are needed"):
         ak.run(plan, out=project.folder / "out")

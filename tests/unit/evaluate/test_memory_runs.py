@@ -179,7 +179,7 @@ def test_a_run_in_memory_is_exported_as_a_saved_one(tmp_path: Path, form: str) -
         in_memory, saved = ((tmp_path / name).read_text() for name in "ab")
         in_memory = in_memory.replace('"run": null', '"run": "quiz"')
         assert in_memory.replace(",,quiz,", ",quiz,quiz,") == saved
-    near = r"E119.*there is no such form(.|\n)*did you mean `jsonl`"
+    near = r"E119.*unknown form(.|\n)*did you mean `jsonl`"
     with pytest.raises(ak.SpecError, match=near):
         ak.export(run, "json", tmp_path / "c")
 

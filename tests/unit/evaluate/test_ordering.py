@@ -303,7 +303,7 @@ def order_by(options: str, **orders: str) -> dict[str, Any]:
         ({"scorers": [EQUALS]}, "E108", "moves the options"),
         (order_by("options", orders="some"), "E108", "`orders` is"),
         (order_by("options"), "E108", "`orders` is missing"),
-        (order_by("options[:2]", orders="all"), "E108", "simply read"),
+        (order_by("options[:2]", orders="all"), "E108", "only read"),
         (order_by("x", orders="all"), "E206", "reads the column `x`"),
         ({"solver": TRACE}, "E108", "as they stand"),
     ],

@@ -135,7 +135,7 @@ WRONG_ROWS = {"scorers": [SCORER | {"choices": ["A", "C"]}]}
 @pytest.mark.parametrize(
     ("out", "definition", "message"),
     [
-        ("prompts.txt", {}, "`-o prompts.txt`: the ending names no form"),
+        ("prompts.txt", {}, "`-o prompts.txt`: the file extension is not a known form"),
         ("p.csv", PASSING, "is not one task with"),
         ("p.csv", {"solver": None}, "is not one task with a `single_turn_solver`"),
         ("no/such/p.csv", {}, "cannot write `no/such/p.csv`: No such file or directory"),

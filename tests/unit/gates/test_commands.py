@@ -55,7 +55,7 @@ def test_a_gate_that_fails_exits_with_one(call: Call) -> None:
     assert done.code == 1
     assert "Gates  FAIL  0 of 1 passed, 1 failed\n" in done.out
     assert "        Accuracy is 80.00 % (n 20); needed: at least 90.00 %\n" in done.out
-    assert "        `answerkey show bad` says what stands behind the value\n" in done.out
+    assert "        `answerkey show bad` shows what the value is based on\n" in done.out
     assert call("show", "bad").code == 1
     Path("gates.yaml").write_text(GATES % 0.1, encoding="utf-8")
     shown = call("show", "bad", "--policies", "gates.yaml", "--json")

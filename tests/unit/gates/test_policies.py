@@ -107,8 +107,8 @@ NO_METRIC = "which no task in its scope has"
     [
         ("{type: exists, metric: Acuracy}", "E113", f"{ONE} names the metric `Acuracy`, {NO_METRIC}", "did you mean `Accuracy`?"),  # noqa: E501 - one case, one line
         ("{type: exists, metric: bleu}", "E113", f"{ONE} names the metric `bleu`, {NO_METRIC}", "metrics: `Accuracy`, `Best`"),  # noqa: E501 - one case, one line
-        (ACCURACY % "'>', threshold: 80", "E108", f"{ONE}: `threshold` is 80.0, and `Accuracy` lies between 0 and 1", "write 0.8 for 80 %"),  # noqa: E501 - one case, one line
-        ("{type: not_worse, metric: completion_validity_VALID}", "E108", f"{ONE}: `completion_validity_VALID` is no mean: samples cannot be compared pair by pair", "name a `mean` of one of the scorer's values, or leave `metric` out for the main one"),  # noqa: E501 - one case, one line
+        (ACCURACY % "'>', threshold: 80", "E108", f"{ONE}: `threshold` is 80.0, but `Accuracy` is between 0 and 1", "write 0.8 for 80 %"),  # noqa: E501 - one case, one line
+        ("{type: not_worse, metric: completion_validity_VALID}", "E108", f"{ONE}: `completion_validity_VALID` is not a mean: samples cannot be compared pair by pair", "name a `mean` of one of the scorer's values, or leave `metric` out for the main one"),  # noqa: E501 - one case, one line
         ("{type: not_worse, margin: -1}", "E108", "`margin` is -1.0; it must be 0 or more", None),
         ("{type: treshold, metric: Accuracy}", "E109", "unknown rule type 'treshold'", "did you mean `threshold`? supported: `exists`, `not_worse`, `threshold`"),  # noqa: E501 - one case, one line
         (ACCURACY % "==, threshold: 0.8", "E108", "`operator` is '=='; it must be '>', '>=', '=', '<' or '<='", "did you mean `=`?"),  # noqa: E501 - one case, one line
@@ -223,7 +223,7 @@ def test_a_threshold_may_be_a_percentage(write: Write, stated: object, threshold
     ],
 )
 def test_no_share_has_this_threshold(write: Write, stated: object, code: str, hint: str) -> None:
-    """What is no number, and a percentage that lacks its mark."""
+    """What is not a number, and a percentage that lacks its mark."""
     result = only_error(load(write, fail_under=stated))
     assert (result[0], result[2]) == (code, hint)
 
@@ -237,7 +237,7 @@ def test_a_threshold_without_a_metric_is_on_the_main_value(write: Write) -> None
     task = {**TASK, "definition": {**TASK["definition"], "scorers": [judged, SCORER]}}
     write(task=task)
     _, message, _ = only_error(load_plan("run.yaml", Options(fail_under=80)))
-    assert message.endswith("`M` lies between 0 and 1")
+    assert message.endswith("`M` is between 0 and 1")
 
 
 def test_the_caller_brings_policies_of_their_own(write: Write) -> None:

@@ -147,7 +147,7 @@ def test_without_a_baseline_nothing_is_decided(run: Runner, tmp_path: Path) -> N
     run("base")
     new = run("new", WORSE, rule("not_worse"))
     assert only_gate(new).status == "NOT_DECIDED"
-    assert only_gate(new).checks[0].note == "no baseline is named"
+    assert only_gate(new).checks[0].note == "no baseline is given"
     assert only_gate(gate(new, baseline=tmp_path / "base")).status == "FAIL"
     assert only_gate(ak.load_run(tmp_path / "new")).status == "NOT_DECIDED"
 

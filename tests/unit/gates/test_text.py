@@ -33,7 +33,7 @@ INTERVAL = "95 % interval"
 THERE = "in the baseline 80.00 %"
 LOST = f"Accuracy is 75.00 %, {THERE}, -5.00 points, {INTERVAL} [-8.00, -2.00], p 0.00120 (n 100)"
 EVEN = f"Accuracy is 79.00 %, {THERE}, -1.00 points, {INTERVAL} [-4.00, 2.00], p 0.40000 (n 100)"
-NO_BASELINE = GateCheck("mcqa", "", OPEN, note="no baseline is named")
+NO_BASELINE = GateCheck("mcqa", "", OPEN, note="no baseline is given")
 
 
 def gate(definition: Stated, *checks: GateCheck, **fields: Any) -> Gate:  # noqa: ANN401 - of Gate
@@ -88,7 +88,7 @@ def with_gates(run: Run, *gates: Gate) -> Run:
         (NOT_WORSE, difference(FAIL, -0.05, 0.0012), f"{LOST}: significantly worse (p below 0.05)"),
         (NOT_WORSE, difference(PASS, -0.01, 0.4), f"{EVEN}: not significantly worse, but a loss of up to 4.00 points is not ruled out"),  # noqa: E501 - one case, one line
         ({**NOT_WORSE, "margin": 0.02}, difference(FAIL, -0.01, 0.4, note="x"), f"{EVEN}: it may be worse by more than 2.00 points; x"),  # noqa: E501 - one case, one line
-        (NOT_WORSE, NO_BASELINE, "no baseline is named"),
+        (NOT_WORSE, NO_BASELINE, "no baseline is given"),
     ],
 )  # fmt: skip
 def test_a_gate_says_what_was_needed(definition: Stated, found: GateCheck, sentence: str) -> None:
@@ -102,9 +102,9 @@ def test_a_gate_says_what_was_needed(definition: Stated, found: GateCheck, sente
 @pytest.mark.parametrize(
     ("definition", "found", "advice"),
     [
-        (LEAST, check(FAIL, 0.75), "`answerkey show RUN` says what stands behind the value"),
+        (LEAST, check(FAIL, 0.75), "`answerkey show RUN` shows what the value is based on"),
         ({**NOT_WORSE, "baseline": "my runs/b"}, check(FAIL, -0.1), "`answerkey compare RUN --baseline 'my runs/b'` lists the samples that flipped"),  # noqa: E501 - one case, one line
-        (NOT_WORSE, NO_BASELINE, "`answerkey show RUN --baseline BASELINE` decides it; this run may be the first baseline"),  # noqa: E501 - one case, one line
+        (NOT_WORSE, NO_BASELINE, "`answerkey show RUN --baseline BASELINE` decides it; this run can be the first baseline"),  # noqa: E501 - one case, one line
         (LEAST, check(PASS, 0.9), None),
     ],
 )  # fmt: skip
@@ -135,7 +135,7 @@ def test_the_summary_shows_every_gate(run: Run) -> None:
         "        least 80.00 %\n"
         "  FAIL  High\\x1b[31m (rule)\n"
         "        Accuracy is 75.00 % (n 100); needed: at least 80.00 %\n"
-        "        `answerkey show RUN` says what stands behind the value\n"
+        "        `answerkey show RUN` shows what the value is based on\n"
     )
     assert judge_run(result) is FAIL
     assert (draw_gates(run, 80), judge_run(run)) == ([], None)
@@ -154,7 +154,7 @@ def test_json_holds_numbers_and_words(run: Run) -> None:
         "display_name": "rule",
         "checks": [{"task": "mcqa", "name": "Accuracy", "status": "FAIL", **numbers}],
         "explanation": "Accuracy is 75.00 % (n 100); needed: at least 80.00 %.",
-        "advice": "`answerkey show RUN` says what stands behind the value",
+        "advice": "`answerkey show RUN` shows what the value is based on",
     }
 
 

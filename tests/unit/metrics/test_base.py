@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import pytest
 
-from answerkey.metrics import Mean, Metric, ValueNames, foresee_names, name_values
+from answerkey.metrics import Mean, Metric, ValueNames, expected_names, name_values
 from answerkey.metrics.base import ValueGroup, split_counts, write_label
 from answerkey.metrics.classification import (
     BinaryClassification,
@@ -103,7 +103,7 @@ COLUMNS: dict[str, Sequence[object]] = {
 @pytest.mark.parametrize("metric", EXAMPLES, ids=lambda metric: type(metric).__name__)
 def test_every_value_has_a_name_that_was_foreseen(metric: Metric) -> None:
     """What a metric is called before there are scores is what it is called afterwards."""
-    found, names = compute(metric, make_scores(COLUMNS)), foresee_names(metric)
+    found, names = compute(metric, make_scores(COLUMNS)), expected_names(metric)
     assert all(names.allow(name) for name in found)
     assert set(names.names) <= set(found)
 
@@ -114,15 +114,15 @@ def test_a_name_that_no_value_can_have_is_refused() -> None:
     Labels stand between an opening and an ending, which do not overlap. Nothing can be said about a
     snippet before it runs.
     """
-    assert not foresee_names(Mean("is_correct")).allow("accuracy")
-    assert not foresee_names(Frequency("label")).allow("lable_a")
-    classes = foresee_names(MulticlassClassification("label", "said"))
+    assert not expected_names(Mean("is_correct")).allow("accuracy")
+    assert not expected_names(Frequency("label")).allow("lable_a")
+    classes = expected_names(MulticlassClassification("label", "said"))
     expected = [True, False, False]
     assert [classes.allow(name) for name in ("a_precision", "precision", "a_accuracy")] == expected
     names = ValueNames(("x",), (("ab", "bc"),))
     allowed = [name for name in ("x", "abbc", "ab-bc", "abc", "bc", "y") if names.allow(name)]
     assert allowed == ["x", "abbc", "ab-bc"]
-    assert foresee_names(PythonMetric("def compute_metrics(scores): return {}")).allow("whatever")
+    assert expected_names(PythonMetric("def compute_metrics(scores): return {}")).allow("whatever")
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_name_that_no_value_can_have_is_refused() -> None:
 )
 def test_what_lies_between_0_and_1_is_known(metric: Metric, *, is_share: bool) -> None:
     """Right or wrong, and shares by their kind."""
-    assert foresee_names(metric).is_share is is_share
+    assert expected_names(metric).is_share is is_share
 
 
 @pytest.mark.parametrize(

@@ -332,7 +332,7 @@ def test_ratios_have_the_interval_of_their_kind() -> None:
 @pytest.mark.parametrize(
     ("error", "n", "note"),
     [
-        (None, 1, "there is one sample, and a spread needs two"),
+        (None, 1, "there is only one sample, and a spread needs two"),
         (0.0, 2, "all samples are alike, which says nothing about the spread"),
         (None, 2, "the spread is too large for a float"),
     ],
@@ -424,7 +424,7 @@ def test_mean_f1_of_classes() -> None:
 
     def measure(counts: Mapping[tuple[str, str], int]) -> MetricValue:
         values = ValueCounts(names=["truth", "said"], counts=list(counts.items()))
-        return metric.state_values(values, metric.collect(values))[-1]
+        return metric.make_values(values, metric.collect(values))[-1]
 
     exact = measure(dict(zip(cells, (round(weight * 10**6) for weight in weights), strict=True)))
     assert (exact.name, exact.interval_method) == ("macro_f1_score", "ratio_wilson")

@@ -279,7 +279,7 @@ def test_clusters_cover_every_ratio() -> None:
             assert (value.details["clusters"], value.std_error is None) == (10, False), value.name
     largest = finish(Max("x"), scores, clusters, Design(cluster_by="c"))["x_max"]
     assert largest.interval is None
-    assert largest.interval_note == "no formula for values of `c` fits this type"
+    assert largest.interval_note == "there is no formula for values of `c` with this type"
 
 
 def test_groups_have_their_own_values() -> None:
@@ -363,8 +363,8 @@ def test_groups_without_a_value_stay_out_of_the_average() -> None:
 
 def test_too_many_groups_are_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A column of ids is no breakdown, and its note says so."""
-    assert measure.MOST_GROUPS == 10_000
-    monkeypatch.setattr(measure, "MOST_GROUPS", 20)
+    assert measure.MAX_GROUPS == 10_000
+    monkeypatch.setattr(measure, "MAX_GROUPS", 20)
     for size, listed, note in ((20, 20, None), (21, 0, "there are more than 20 groups")):
         scores = make_scores({"x": [1] * size})
         result = finish(Mean("x"), scores, {"g": list(range(size))}, Design(("g",)))
@@ -423,7 +423,7 @@ def test_values_without_a_formula_for_clusters_say_so_in_their_average() -> None
     columns = {"g": list("aabb"), "c": list("pqpq")}
     macro = finish(Max("x"), scores, columns, Design(("g",), "c"))["x_max"].groups[0].macro
     assert (macro.value, macro.interval) == (3.5, None)
-    assert macro.interval_note == "no formula for clusters fits this type"
+    assert macro.interval_note == "there is no formula for clusters with this type"
 
 
 def test_names_that_two_values_share_have_no_clustered_interval() -> None:

@@ -49,7 +49,7 @@ def test_the_mean_of_other_numbers_has_the_interval_of_student() -> None:
     check(Mean("x"), numbers, interval=ends, std_error=error, interval_method="student_t")
     alike = "all samples are alike, which says nothing about the spread"
     check(Mean("x"), [0.5, 0.5], value=0.5, interval=None, interval_note=alike)
-    single = "there is one sample, and a spread needs two"
+    single = "there is only one sample, and a spread needs two"
     check(Mean("x"), [0.5], value=0.5, interval=None, interval_note=single)
     note, numbers = "the spread is too large for a float", [1.5e308, -1.5e308]
     check(Mean("x"), numbers, value=0.0, std_error=1.5e308, interval=None, interval_note=note)
@@ -152,7 +152,7 @@ def test_unsuitable_fields_are_errors() -> None:
 
     text = "`frequency` and the classification metrics read text"
     for metric in (Mean("x"), Max("x"), Min("x"), StdDev("x")):
-        held = "needs numbers, but `x` holds other values in 2 samples, such as 'A', 'B'"
+        held = "needs numbers, but `x` has other values in 2 samples, such as 'A', 'B'"
         refuse(metric, f"`{metric.type}` {held}", text, x=["B", "A"])
 
     missing = "`mean`: no score has the field `is_corect`"

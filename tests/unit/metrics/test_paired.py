@@ -12,10 +12,10 @@ from answerkey.metrics.paired import (
     adjust_by_holm,
     bound_flips,
     count_samples,
-    find_smallest,
     mcnemar,
     measure_difference,
     measure_power,
+    smallest_difference,
 )
 
 #: claude-3-opus and gpt-4o on MMLU: both right, only one, neither.
@@ -123,7 +123,7 @@ def test_holm_steps_down() -> None:
 @pytest.mark.parametrize(
     ("pairs", "error", "note"),
     [
-        ([(0.5, 0.25, 1)], None, "there is one sample"),
+        ([(0.5, 0.25, 1)], None, "there is only one sample"),
         ([(0.5, 0.25, 3), (1.0, 0.75, 2)], 0.0, "all samples differ alike"),
     ],
 )
@@ -182,13 +182,13 @@ def test_smallest_difference_and_samples_undo_each_other() -> None:
     less.
     """
     samples = count_samples(VARIANCE, 0.05, Aim())
-    assert find_smallest(VARIANCE, samples, Aim()) <= 0.05
-    assert find_smallest(VARIANCE, samples - 1, Aim()) > 0.05
+    assert smallest_difference(VARIANCE, samples, Aim()) <= 0.05
+    assert smallest_difference(VARIANCE, samples - 1, Aim()) > 0.05
 
 
 def test_power_at_the_smallest_difference_is_the_power_asked_for() -> None:
     """The test sees it in 80 of 100 cases; without any difference, it errs in 5."""
-    smallest = find_smallest(VARIANCE, 1_000, Aim(power=0.8))
+    smallest = smallest_difference(VARIANCE, 1_000, Aim(power=0.8))
     assert measure_power(VARIANCE, 1_000, smallest, 0.05) == pytest.approx(0.8, abs=1e-5)
     assert measure_power(VARIANCE, 1_000, 0.0, 0.05) == pytest.approx(0.05, abs=1e-12)
 

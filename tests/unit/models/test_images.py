@@ -404,7 +404,7 @@ def test_parts_that_make_no_sense_are_refused() -> None:
     assert caught.value.message == "`content` is empty"
     with pytest.raises(SpecError) as caught:
         ChoiceRankingSolver(ChatInput((InputMessage("user", (ImagePart("x"),)),)), "{{ ['A'] }}")
-    message = "`choice_ranking_solver` sends text alone, and a message has an image"
+    message = "`choice_ranking_solver` sends only text, but a message has an image"
     assert caught.value.message == message
 
 

@@ -123,7 +123,7 @@ def test_each_gate_is_a_test_case(gated: Callable[..., Run]) -> None:
     for gate in gates:
         assert gate.attrib == {"classname": "demo.release", "name": "High", "time": "0"}
     measured = "Accuracy is 75.00 % (n 100); needed: at least 80.00 %"
-    advice = "what to do: `answerkey show RUN` says what stands behind the value"
+    advice = "what to do: `answerkey show RUN` shows what the value is based on"
     failure = gates[1][0]
     assert failure.get("message") == f"FAIL: {measured}"
     assert failure.text == f"rule release/high: Accuracy >= 0.8\n{measured}\n{advice}"

@@ -16,9 +16,9 @@ from answerkey.metrics.trials import average_orders, find_worst_rows
 from answerkey.robustness.choice_order import (
     ChoiceOrderMetric,
     PrideMetric,
+    describe_order,
     draw_choice_order,
     judge_shares,
-    say_order,
 )
 from answerkey.runs import TaskRun
 from answerkey.text import plain_text
@@ -84,7 +84,10 @@ def test_orders_are_compared_within_samples() -> None:
     }
     spread = result["order_rstd"]
     assert spread.details == {"true": {"A": 2, "B": 2}, "predicted": {"A": 3, "B": 1}, "invalid": 0}
-    assert spread.interval_note == "no formula fits it; the recalls have intervals of their own"
+    assert (
+        spread.interval_note
+        == "there is no formula for it; the recalls have intervals of their own"
+    )
 
 
 def test_a_completion_that_names_no_option_is_consistent_with_nothing() -> None:
@@ -322,14 +325,14 @@ SAID_OF_ORDERS = """
   2 samples left in place: an option names the letters of others
 """
 SAID_OF_PRIDE = """
-  Prior for places taken out (PriDe)     value    95 % interval  n
-  accuracy before                      66.67 %   [20.77, 93.85]  3
-  accuracy after                      100.00 %  [43.85, 100.00]  3
-  after - before (points)               +33.33  [-29.05, 79.23]  3
-  RStd before (points)                 47.1405                   3
-  RStd after (points)                        0                   3
+  Position prior removed (PriDe)     value    95 % interval  n
+  accuracy before                  66.67 %   [20.77, 93.85]  3
+  accuracy after                  100.00 %  [43.85, 100.00]  3
+  after - before (points)           +33.33  [-29.05, 79.23]  3
+  RStd before (points)             47.1405                   3
+  RStd after (points)                    0                   3
   prior of 3 samples: A 60.00 %, B 30.00 %, C 10.00 %
-  samples drawn to estimate it (a share of 0.5, seed 3) do not count here
+  samples drawn to estimate the prior (a share of 0.5, seed 3) do not count here
 """
 
 
@@ -338,12 +341,15 @@ def test_a_summary_shows_what_the_order_does() -> None:
     orders = {"counts": {"samples": 4}, "left_in_place": {"UNSUITABLE": 1, "REFERS_TO_LABELS": 2}}
     task = make_task(finish(ROWS), {"orders": orders})
     assert plain_text(draw_choice_order(task, 80)) == SAID_OF_ORDERS
-    assert say_order(task) == "all: 2 samples, 4 rows"
+    assert describe_order(task) == "all: 2 samples, 4 rows"
     expected = "shuffled (seed 7): 2 samples, 4 rows, 3 more for the prior"
-    assert say_order(make_task({}, {"orders": {**orders, "extra": 3}}, "shuffled")) == expected
+    assert describe_order(make_task({}, {"orders": {**orders, "extra": 3}}, "shuffled")) == expected
     bare = plain_text(draw_choice_order(make_task(finish(ROWS[:2], failed=0), {}), 80))
     assert ("mean over orders" in bare, "Right option at" in bare) == (True, False)
-    assert (draw_choice_order(make_task({}, {}), 80), say_order(make_task({}, {}))) == ([], None)
+    assert (draw_choice_order(make_task({}, {}), 80), describe_order(make_task({}, {}))) == (
+        [],
+        None,
+    )
 
 
 def test_a_summary_shows_what_is_left_without_the_prior() -> None:

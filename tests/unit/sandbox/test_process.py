@@ -167,8 +167,8 @@ INTRUDER = (
         ("import os\ndef compute_scores(s): os.kill(os.getpid(), 11)", "died", f"{ENDED} -11"),
         ("import os\ndef compute_scores(s): os.closerange(0, 4096)", "died", ""),
         # What writes into the private connection is told, not believed.
-        (INTRUDER.replace("FRAME", "bytes(7) + b'\\x02{}'"), "died", "the snippet broke its"),
-        (INTRUDER.replace("FRAME", "bytes(7) + b'\\x02}{'"), "died", "the snippet broke its"),
+        (INTRUDER.replace("FRAME", "bytes(7) + b'\\x02{}'"), "died", "the snippet corrupted its"),
+        (INTRUDER.replace("FRAME", "bytes(7) + b'\\x02}{'"), "died", "the snippet corrupted its"),
         (INTRUDER.replace("FRAME", "b'\\xff' * 64"), "bad_value", "the snippet returned more than"),
     ],
 )

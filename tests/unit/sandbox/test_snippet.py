@@ -116,7 +116,7 @@ def test_refusal_lists_every_snippet() -> None:
     assert (error.code, error.where) == ("E118", Place("task.yaml", 12))
     one, two = ONE.digest[:12], TWO.digest[:12]
     assert error.message.splitlines() == [
-        "2 Python snippets would run that you have not trusted yet:",
+        "2 Python snippets that you have not trusted yet would run:",
         f"  - task.yaml:12: `scorers[0]`, compute_scores, sha256 {one}…: 'def compute_scores(s):'",
         f"  - snippet: `metrics[1]`, compute_metrics, sha256 {two}…: '# mine'",
     ]

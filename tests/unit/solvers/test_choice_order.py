@@ -6,7 +6,7 @@ import pytest
 
 from answerkey.errors import SpecError
 from answerkey.solvers.choice_order import (
-    LONGEST,
+    MAX_REFERENCE_LENGTH,
     ChoiceOrder,
     OptionError,
     Orders,
@@ -206,4 +206,4 @@ def test_labels_are_those_of_the_row() -> None:
     assert find_reference(["1 and 2"], ("1", "2", "3")) == "REFERS_TO_LABELS"
     assert find_reference(["1 and 2"], LABELS) is None
     assert find_reference(["أ و ب"], ("أ", "ب", "ج")) == "REFERS_TO_LABELS"
-    assert find_reference(["all of the above " + "x" * LONGEST], LABELS) is None
+    assert find_reference(["all of the above " + "x" * MAX_REFERENCE_LENGTH], LABELS) is None

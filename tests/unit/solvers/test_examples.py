@@ -125,11 +125,11 @@ def test_too_few_examples_are_told() -> None:
     setting = Examples("dev", 5, by="subject")
     (by_group,) = list_shown(setting, make_asked(1), make_samples(POOL))
     assert by_group == (
-        "5 examples are wanted, and dataset `dev` has 4 with `subject` = 'law' that "
+        "5 examples are needed, and dataset `dev` has 4 with `subject` = 'law' that "
         "are not the sample itself"
     )
     (overall,) = list_shown(Examples("dev", 9), make_asked(1), make_samples(POOL))
-    expected = "9 examples are wanted, and dataset `dev` has 8 that are not the sample itself"
+    expected = "9 examples are needed, and dataset `dev` has 8 that are not the sample itself"
     assert overall == expected
 
 

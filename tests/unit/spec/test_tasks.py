@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.metrics import Aggregator, ScoreAggregator, Trials, foresee_names
+from answerkey.metrics import Aggregator, ScoreAggregator, Trials, expected_names
 from answerkey.scorers import StringEqualsMcqa
 from answerkey.spec import load_plan, task_from_source
 
@@ -59,7 +59,7 @@ def test_a_task_has_nothing_left_to_look_up(write: Write) -> None:
     assert step.scorer.ground_truth_choice == "{{ sample.answer }}"
     assert (step.key, step.purpose) == ("string_equals_mcqa", "score")
     assert [(metric.key, metric.metric.type) for metric in step.metrics] == [("mean", "mean")]
-    assert foresee_names(step.metrics[0].metric).names == ("Accuracy",)
+    assert expected_names(step.metrics[0].metric).names == ("Accuracy",)
     assert (task.trials, task.num_trials, "trials" in str(task.source)) == (None, 1, False)
 
 

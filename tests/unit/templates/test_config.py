@@ -98,7 +98,7 @@ def test_a_value_can_be_part_of_a_name() -> None:
     assert run("{{ sample.<< config.x >>_column }}", "a", a_column=1) == 1
     assert run("{{ sample.column_<< config.x >> }}", "a", column_a=1) == 1
     assert run("{{ sample.column_<< config.x >> }}", 3, column_3=1) == 1
-    with pytest.raises(SpecError, match="no name or number"):
+    with pytest.raises(SpecError, match="not a name or number"):
         embed("{{ sample.<< config.x >>_column }}", "a b")
 
 
@@ -156,8 +156,8 @@ def test_any_other_text_in_code_is_refused(value: str) -> None:
     assert error.code == "E111"
     assert (
         error.message
-        == f"config value `x` is {value!r}, which is no name or number and cannot stand in "
-        "Jinja code"
+        == f"config value `x` is {value!r}, which is not a name or number and cannot be "
+        "put into Jinja code"
     )
     assert (
         error.hint == "put it in quotes (`'<< config.x >>'`), or declare the parameter with "

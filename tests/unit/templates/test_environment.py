@@ -151,7 +151,7 @@ def test_what_is_made_of_much_may_be_large(source: str, value: object) -> None:
         ("x" * 2_000_001, "the template has 2,000,001 characters; 2,000,000 are allowed"),
         (
             "{{ 1" + " + 1" * 10_001 + "}}",
-            "template does not parse: it has more than 20,000 words and signs",
+            "template does not parse: it has more than 20,000 tokens",
         ),
     ],
     ids=["text", "code"],

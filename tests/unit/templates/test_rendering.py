@@ -216,7 +216,7 @@ def test_a_template_that_does_too_much_on_row_after_row_is_stopped() -> None:
     result = template.values(samples.slice(0, 4))
     assert all(isinstance(one, RowExcessError) for one in result)
     with pytest.raises(
-        TemplateStopped, match="on 5 rows it does too much: the template makes 999,991"
+        TemplateStopped, match="on 5 rows it exceeds a limit: the template makes 999,991"
     ):
         template.values(samples)
 
@@ -288,8 +288,8 @@ class Worker:
             SnippetError("died", "killed by signal 9"),
             "its process ended (killed by signal 9); it may have 128 MB of memory",
         ),
-        (b'["what", {"is": "this"}]', "its process broke its connection"),
-        (b"1", "its process broke its connection"),
+        (b'["what", {"is": "this"}]', "its process corrupted its connection"),
+        (b"1", "its process corrupted its connection"),
     ],
 )
 def test_a_worker_that_dies_or_says_nonsense_stops_the_template(
@@ -429,7 +429,7 @@ def test_a_value_that_cannot_be_written_is_the_error_of_its_row() -> None:
     kind, content = spoiled
     assert kind == "RowExcessError"
     assert content["message"].startswith(
-        "the value cannot be handed on: Exceeds the limit (4300 digits)"
+        "the value cannot be sent back: Exceeds the limit (4300 digits)"
     )
 
 

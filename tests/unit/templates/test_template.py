@@ -143,7 +143,7 @@ TOO_DEEP = "template does not parse: it is nested too deeply"
 
 @pytest.mark.parametrize(
     ("source", "line", "message", "hint"),
-    [*CASES["refused"], (NESTED, None, TOO_DEEP, "put fewer blocks into each other")],
+    [*CASES["refused"], (NESTED, None, TOO_DEEP, "nest fewer blocks")],
 )
 def test_what_is_no_template_is_refused_when_compiled(
     source: str, line: int | None, message: str, hint: str | None

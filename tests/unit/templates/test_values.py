@@ -12,7 +12,7 @@ import pytest
 from jinja2 import Undefined, UndefinedError
 from markupsafe import Markup
 
-from answerkey.templates.limits import MOST_ELEMENTS, count_size, measure
+from answerkey.templates.limits import MAX_ELEMENTS, count_size, measure
 from answerkey.templates.values import (
     FOREIGN,
     ExcessError,
@@ -109,7 +109,7 @@ def test_every_exception_of_a_rendering_template_is_translated(kind: type[Except
             "the template calls itself too often, or the value is nested too deeply",
         ),
         (RuntimeError("r"), "r"),
-        (MemoryError(), "the template needs more memory than there is"),
+        (MemoryError(), "the template needs more memory than is available"),
         (TypeError("t"), "t"),
         *((ValueError("v"), "v"), (UnicodeError("u"), "u"), (AttributeError("a"), "a")),
         *((AssertionError(), "AssertionError"), (UnboundLocalError("l"), "l")),
@@ -142,13 +142,13 @@ def test_a_value_is_counted_no_further_than_necessary() -> None:
     assert count_size([["a"] * 10 for _ in range(10)], 1_000) == 11 + 10 * (11 + 10)
     assert count_size({"key": [b"ab", 10**6, None]}, 1_000) == 2 + len("key") + 4 + 2 + 1 + 1
     assert 100 < count_size([["a"] * 10_000] * 2, 100) < 11_000
-    assert count_size([None] * 1_000_001, MOST_ELEMENTS) > MOST_ELEMENTS
+    assert count_size([None] * 1_000_001, MAX_ELEMENTS) > MAX_ELEMENTS
 
 
 def test_a_list_that_is_too_long_to_print_is_refused() -> None:
     """The texts of a list count together."""
     with pytest.raises(ExcessError, match="a value of more than 10,000,000 elements"):
-        measure(["x" * MOST_ELEMENTS, "y"])
+        measure(["x" * MAX_ELEMENTS, "y"])
 
 
 @pytest.mark.parametrize(

@@ -408,7 +408,7 @@ def test_wrong_faults_are_refused(faults: dict[str, float], match: str) -> None:
 
 def test_an_unknown_kind_of_reply_is_refused() -> None:
     """The error names the kinds that there are."""
-    with pytest.raises(ValueError, match="unknown kind of reply 'odd'; there are text,"):
+    with pytest.raises(ValueError, match="unknown kind of reply 'odd'; kinds: text,"):
         Reply(kind="odd")  # type: ignore[arg-type]  # it is wrong
 
 

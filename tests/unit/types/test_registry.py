@@ -72,7 +72,7 @@ def test_name_that_two_packages_bring_is_refused(monkeypatch: pytest.MonkeyPatch
     kinds = open_registry(monkeypatch, entries)
     with pytest.raises(SpecError) as caught:
         kinds["theirs"]
-    message = "`theirs` is brought by `answerkey.types:Notice` and by `answerkey.types:Row`"
+    message = "`theirs` is provided by `answerkey.types:Notice` and by `answerkey.types:Row`"
     assert caught.value.message == message
 
 

@@ -18,7 +18,7 @@ from answerkey.viewer.guard import Guard, PageRequest
 from answerkey.viewer.server import (
     LOCKED_PAGE,
     LOCKED_SCRIPT,
-    MOST_COMPARED,
+    MAX_COMPARED,
     Answer,
     ViewerApp,
     build_page,
@@ -154,7 +154,7 @@ def test_an_error_does_not_tell_where_the_folder_lies(app: ViewerApp, runs: Path
 # ── what can be asked for
 
 
-MANY = ",".join(f"r{number}" for number in range(MOST_COMPARED + 1))
+MANY = ",".join(f"r{number}" for number in range(MAX_COMPARED + 1))
 #: Nothing is guessed, and nothing passed over: numbers are plain digits, a comparison is of
 #: different runs.
 NOT_UNDERSTOOD = f"""

@@ -12,7 +12,7 @@ import pytest
 from answerkey.errors import RunError, ServeError
 from answerkey.runs.store import JOURNAL_NAME
 from answerkey.viewer import catalog as catalog_module
-from answerkey.viewer.catalog import Catalog, is_under_way, make_id
+from answerkey.viewer.catalog import Catalog, is_running, make_id
 
 #: No process has this number.
 GONE = 4194305
@@ -92,6 +92,6 @@ def test_a_journal_that_grows_is_worked_on_wherever_that_is(tmp_path: Path) -> N
     """The process may be one of another machine; an old journal says nothing."""
     (tmp_path / "lock").write_text(f"{GONE}\n", encoding="ascii")
     (tmp_path / "calls.sqlite").write_bytes(b"")
-    assert is_under_way(tmp_path)
+    assert is_running(tmp_path)
     os.utime(tmp_path / "calls.sqlite", (0, 0))
-    assert not is_under_way(tmp_path)
+    assert not is_running(tmp_path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from answerkey.errors import ServeError
-from answerkey.viewer.guard import MOST_TARGET, Guard, HostAddress, PageRequest
+from answerkey.viewer.guard import MAX_TARGET, Guard, HostAddress, PageRequest
 
 TOKEN = "a-token-of-the-tests"  # noqa: S105 - of the tests
 HOST = "127.0.0.1:8765"
@@ -171,7 +171,7 @@ def test_characters_that_no_address_has_are_refused(target: str) -> None:
 @pytest.mark.parametrize("query", ["a=1&a=2", "a=%ff", "&".join(f"p{n}=1" for n in range(30))])
 def test_parameters_that_cannot_be_read_are_refused(query: str) -> None:
     """Twice the same, no UTF-8, too many; an address that is too long is not even split."""
-    assert refuse(make_request("/api/runs?text=" + "x" * MOST_TARGET)) == ("E702", 414)
+    assert refuse(make_request("/api/runs?text=" + "x" * MAX_TARGET)) == ("E702", 414)
     assert refuse(make_request(f"/api/runs?{query}")) == ("E702", 400)
 
 

@@ -235,8 +235,7 @@ def test_a_figure_is_copied_as_markdown(report: str, open_first: OpenStage) -> N
     lines = stage.page.evaluate("navigator.clipboard.readText()").splitlines()
     heading = "| category | MCQA Accuracy | 95 % interval | n |"
     assert lines[:4] == ["**By category**", "", heading, "| --- | ---: | ---: | ---: |"]
-    assert lines[4] == "| history of science | 80 % | [61, 91] | 25 |"
-    assert len(lines) == 9
+    assert (lines[4], len(lines)) == ("| history of science | 80 % | [61, 91] | 25 |", 9)
 
 
 def test_every_figure_becomes_a_drawing_and_a_picture(

@@ -45,8 +45,7 @@ def test_both_eras_give_the_same_numbers(tmp_path: Path, monkeypatch: pytest.Mon
     each era.
     """
     seed = run_era("seed", tmp_path, monkeypatch)
-    later = run_era("later", tmp_path, monkeypatch)
-    assert seed == later
+    assert seed == run_era("later", tmp_path, monkeypatch)
     rows, metrics = seed
     assert [row["string_equals"]["excluded_by"] for row in rows] == [None, None, "long"]
     assert [row["python"]["status"] for row in rows] == ["SCORED"] * 3
@@ -126,7 +125,7 @@ def test_a_name_that_a_trace_does_not_have_is_reported(
             "type": "python",
             "compute_scores_snippet": snippet,
             "metrics": [{"type": "mean", "field": "x"}],
-        },
+        }
     ]
     file = write_recorded(tmp_path, scorers=scorers)
     main(["run", str(file), "--out", str(tmp_path / "out"), "--trust-code", "-q"])
@@ -233,13 +232,7 @@ def test_an_adapter_reads_the_generation_as_kwargs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "python_all_samples",
-        "bleu",
-        "rag_checker",
-        "function_call_coverage",
-    ],
+    "name", ["python_all_samples", "bleu", "rag_checker", "function_call_coverage"]
 )
 def test_scorers_of_the_original_are_refused_by_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str

@@ -103,11 +103,7 @@ def test_what_is_foreign_is_refused_by_name_in_one_list(
 @pytest.mark.parametrize(
     ("text", "code", "message"),
     [
-        (
-            "key: p\nevaluations: []\n",
-            "E116",
-            "`evaluations` of the original platform is not done",
-        ),
+        ("key: p\nevaluations: []\n", "E116", "`evaluations` of the original platform is not done"),
         (
             "key: e\ntask_specifications: []\n",
             "E108",

@@ -113,8 +113,7 @@ def test_an_old_column_name_must_be_text(tmp_path: Path, value: str) -> None:
 
 def test_neither_name_is_an_error_that_names_both(tmp_path: Path) -> None:
     """A scorer needs the field by its new or its old name."""
-    loaded = load(tmp_path, HEAD + DEFINITION + "      choices: [A, B]\n")
-    (error,) = loaded.errors
+    (error,) = load(tmp_path, HEAD + DEFINITION + "      choices: [A, B]\n").errors
     assert error.code == "E108"
     assert "`ground_truth_choice`" in error.message
     assert "`ground_truth_choice_field`" in error.message

@@ -53,8 +53,7 @@ def test_every_option_is_in_the_section_of_its_command(name: str) -> None:
 def test_no_section_invents_an_option(name: str) -> None:
     """Each option that a section shows in code is an option of some command."""
     options = {form for command in app.commands for form in list_options(command)}
-    shown = set(re.findall(r"`(--[a-z0-9-]+)", read_sections()[name]))
-    assert shown <= options | set(COMMON)
+    assert set(re.findall(r"`(--[a-z0-9-]+)", read_sections()[name])) <= options | set(COMMON)
 
 
 @pytest.mark.parametrize("option", COMMON)

@@ -118,10 +118,7 @@ def test_assistants_get_a_list_and_one_file_with_every_page(small: Path, tmp_pat
         ('<a href="b.html#gone">x</a>', "dead anchor b.html#gone"),
         ('<a href="#gone">x</a>', "dead anchor #gone"),
         ('<img src="img/gone.png">', "dead link img/gone.png"),
-        (
-            '<script src="https://x.org/x"></script>',
-            "loads https://x.org/x from another host",
-        ),
+        ('<script src="https://x.org/x"></script>', "loads https://x.org/x from another host"),
         ('<link rel="stylesheet" href="//x.org/x">', "loads //x.org/x from another host"),
         ("<p>These:\n- one\n- two</p>", "Markdown left as text: 'These:\\n- one\\n- two'"),
     ],

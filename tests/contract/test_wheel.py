@@ -128,8 +128,7 @@ def test_metadata_that_an_index_would_refuse_is_reported(
     text = (metadata / "METADATA").read_text(encoding="utf-8")
     assert SUPPLY.list_metadata_errors(text.encode()) == []
     assert old in text
-    errors = SUPPLY.list_metadata_errors(text.replace(old, new, 1).encode())
-    assert error in "\n".join(errors)
+    assert error in "\n".join(SUPPLY.list_metadata_errors(text.replace(old, new, 1).encode()))
 
 
 def test_version_and_licence_are_the_same_everywhere(metadata: Path) -> None:

@@ -178,7 +178,6 @@ def answer_or_judge(messages: Messages) -> str | Reply:
 
 def make_judge(folder: Path, server: TestServer) -> SecondModel:
     """Return a project of six rows, whose judge is called about each."""
-    rows = [{"question": f"q{number}", "answer": f"say q{number}"} for number in range(6)]
     return SecondModel(
         folder,
         server,
@@ -187,7 +186,7 @@ def make_judge(folder: Path, server: TestServer) -> SecondModel:
         key="quality",
         purpose="judge:quality",
         asked=6,
-        rows=rows,
+        rows=[{"question": f"q{number}", "answer": f"say q{number}"} for number in range(6)],
         scorers=[EXACT, JUDGE],
         without=[EXACT],
     )

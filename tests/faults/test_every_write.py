@@ -235,8 +235,7 @@ def test_a_disk_that_fails_at_any_operation_costs_nothing_twice(
     place = make_place(tmp_path, server.url if calls else None)
     server.forget()
     fault = Fault(kinds, number, error, lasts)
-    done = call(process, place, *place.words, fault=fault, cache=cache)
-    require_clear_stop(done)
+    require_clear_stop(call(process, place, *place.words, fault=fault, cache=cache))
     require_whole_files(place.run)
     finish(process, place, cache)
     assert read_numbers(place) == expected[source]

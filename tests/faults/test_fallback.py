@@ -20,13 +20,7 @@ from answerkey.spec import job, load_plan
 from answerkey.testing import Reply
 from answerkey.testing.replies import Messages
 
-from .second_models import (
-    FOUND,
-    SecondModel,
-    answer_or_read,
-    read_numbers,
-    use_fallback,
-)
+from .second_models import FOUND, SecondModel, answer_or_read, read_numbers, use_fallback
 
 ASKED = 8
 PROMPT = "answerkey.scorers.mcqa.StringEqualsMcqa.model_prompt"

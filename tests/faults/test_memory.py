@@ -54,8 +54,7 @@ print(json.dumps({"megabytes": measure("VmHWM") - before, "errors": sorted(error
 @pytest.mark.parametrize("count", [1, MANY])
 def test_a_body_made_to_fill_memory_does_not(count: int) -> None:
     """A body without end is given up, and asked for once; so are many at once."""
-    behaviour = Behaviour(faults={"endless": 1.0}, faulty_attempts=None)
-    with TestServer("A", behaviour) as server:
+    with TestServer("A", Behaviour(faults={"endless": 1.0}, faulty_attempts=None)) as server:
         command = [sys.executable, "-c", ASK, server.url, str(count)]
         done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=1200)
         assert server.asked.total == count
@@ -147,9 +146,8 @@ def test_a_file_made_to_fill_memory_does_not(
     """
     write_bomb(tmp_path / name, before, '"}')
     (tmp_path / "small.jsonl").write_text(f"{ROW}\n", encoding="utf-8")
-    words = [name if word == "BOMB" else word for word in command.split()]
     with Forked(
-        words,
+        [name if word == "BOMB" else word for word in command.split()],
         first=PRINT_PEAK,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

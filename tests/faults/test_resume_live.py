@@ -71,8 +71,7 @@ def test_a_model_of_a_run_file_is_found_again_with_its_key(
         files = [path.read_bytes() for path in project.parent.rglob("*") if path.is_file()]
         assert not any(KEY.encode() in content for content in files)
         resumed = ak.resume(project / "run")
-        assert server.asked.total == 10
-        assert set(server.asked.keys) == {f"Bearer {KEY}"}
+        assert (server.asked.total, set(server.asked.keys)) == (10, {f"Bearer {KEY}"})
     assert resumed.metrics["Accuracy"].value == 0.5
     assert set(resumed.tasks["quiz"].completions["source"]) == {"live"}
 
@@ -126,8 +125,7 @@ def test_a_run_folder_cannot_send_a_key_to_a_host_of_its_choice(
     else:
         settings = [f"ANSWERKEY_API_KEY={KEY}", "ANSWERKEY_ALLOW_HOSTS=collector.example", ""]
         (project / ".env").write_text("\n".join(settings))
-        result = find_model(source["model_key"], manifest["file"])
-        assert connect(result).key is None
+        assert connect(find_model(source["model_key"], manifest["file"])).key is None
 
 
 def test_an_env_file_beside_the_run_cannot_redirect_a_provider(
@@ -149,14 +147,12 @@ def test_calls_that_failed_are_asked_again_and_no_others(project: Path) -> None:
     broken = {**answers, "q3": Reply(status=400), "q7": Reply(status=400)}
     with TestServer(broken) as server:
         first = run_task(project, server.url)
-        assert first.status == "incomplete"
-        assert first.tasks["quiz"].counts["errors"] == 2
+        assert (first.status, first.tasks["quiz"].counts["errors"]) == ("incomplete", 2)
         server.forget()
         server.change(answers=answers)
         again = ak.resume(project / "run")
         assert server.asked.by_prompt == {"q3": 1, "q7": 1}
-    assert again.status == "complete"
-    assert again.metrics["Accuracy"].value == 0.5
+    assert (again.status, again.metrics["Accuracy"].value) == ("complete", 0.5)
     assert not (project / "run" / "calls.sqlite").exists()
 
 

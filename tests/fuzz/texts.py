@@ -20,12 +20,7 @@ from answerkey.scorers import StringEqualsMcqa, judge
 from answerkey.scorers.base import RowFault
 from answerkey.scorers.extraction import RULES, find_rule
 from answerkey.scorers.model_judge import UnreadableVerdict, read_verdict
-from answerkey.scorers.question import (
-    check_characters,
-    parse_choices,
-    parse_labels,
-    read_options,
-)
+from answerkey.scorers.question import check_characters, parse_choices, parse_labels, read_options
 from answerkey.templates import ConfigValue, FilterOp, RowError, RowFilter, Template, embed_config
 from answerkey.text import escape_json, make_visible, shorten
 from answerkey.types import Completion, CompletionStatus, Samples, ScoreStatus
@@ -153,8 +148,7 @@ def check_template(raw: bytes) -> None:
         by_row = [_attempt(partial(template.evaluate, sample=row)) for row in rows]
         for row in rows:
             _attempt(partial(template.render, sample=row))
-        samples = _make_samples(rows)
-        assert [_describe(value) for value in template.values(samples)] == by_row
+        assert [_describe(value) for value in template.values(_make_samples(rows))] == by_row
 
 
 def check_filter(raw: bytes) -> None:

@@ -82,8 +82,7 @@ class Mistake:
     def _make_files(self) -> dict[str, str]:
         recorded = {"answer": self.answers, "completion": "A"}
         recorded |= {name: [cell] for name, cell in self.columns.items()}
-        rows = write_rows(recorded, self.rows) + self.appended
-        files = {**PROJECT, "rows.jsonl": rows}
+        files = {**PROJECT, "rows.jsonl": write_rows(recorded, self.rows) + self.appended}
         if self.questions is not None:
             files["q.jsonl"] = write_rows({"answer": "ABCD", **self.questions}, 12)
         for name, text in self.files.items():

@@ -173,8 +173,7 @@ def play(
             if not line.startswith("$ "):
                 yield line
                 continue
-            shown = show(line, *run_command(line[2:], call, model))
-            yield settle(shown, folder, port) + "\n"
+            yield settle(show(line, *run_command(line[2:], call, model)), folder, port) + "\n"
 
 
 @pytest.fixture

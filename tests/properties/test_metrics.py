@@ -46,14 +46,7 @@ from answerkey.metrics.classification import (
 )
 from answerkey.metrics.moments import Max, Min, StdDev, WeightedAverage
 from answerkey.metrics.task_counts import count_rows
-from answerkey.types import (
-    Completion,
-    Completions,
-    GroupValue,
-    MetricValue,
-    Samples,
-    Scores,
-)
+from answerkey.types import Completion, Completions, GroupValue, MetricValue, Samples, Scores
 
 #: `make test-long` draws three times as many examples.
 IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))

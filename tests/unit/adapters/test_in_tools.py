@@ -316,8 +316,7 @@ def test_the_scorer_says_what_it_read_and_refuses_what_it_cannot_judge(
     right, several, listed, *errors = json.loads(tool("inspect", "-c", INSPECT))
     told = {"validity_reason": None, "part": "option_text"}
     assert right == ["C", "B", "It is Canberra.", {**told, "span": right[3]["span"]}]
-    assert several[:2] == ["I", None]
-    assert several[3]["validity_reason"] == "NOTHING_STATED"
+    assert (several[:2], several[3]["validity_reason"]) == (["I", None], "NOTHING_STATED")
     assert listed[:2] == ["C", "D"]
     messages = (
         "the answer 'AB' is not one of the choices",

@@ -151,8 +151,7 @@ def test_a_list_of_runs_shows_which_one_is_damaged(call: Call, spoiled: Path) ->
     told = {
         Path(one["path"]).name: one for one in call("runs", spoiled.parent, "--json").json["runs"]
     }
-    assert told["whole"]["status"] == "complete"
-    assert told["run"]["status"] == "unreadable"
+    assert (told["whole"]["status"], told["run"]["status"]) == ("complete", "unreadable")
 
 
 def test_a_run_of_another_version_names_it(call: Call, spoiled: Path) -> None:

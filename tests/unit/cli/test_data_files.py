@@ -76,8 +76,7 @@ def test_a_saved_project_does_the_same(call: Call, shape: Shape, tmp_path: Path)
     words = ("--model", "builtin/random?seed=3")
     direct = call("run", path.name, *words, "--save", "saved", "--json")
     assert "project: saved\n" in direct.err
-    saved = call("run", "saved", "--json")
-    assert strip(direct.json) == strip(saved.json)
+    assert strip(direct.json) == strip(call("run", "saved", "--json").json)
     asked = [call("run", one, *words, "--dry-run", "--json").json for one in (path.name, "saved")]
     assert asked[0] == asked[1]
     lines = {

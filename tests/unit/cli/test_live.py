@@ -74,8 +74,7 @@ def test_cached_tokens_are_counted_priced_and_exported(
     words = [*words, "--num-samples", "10", "--cache-policy", "reuse"]
     done = call("run", *words, "--out", "here", "--price", "1:2:0.1", "--json")
     calls = done.json["tasks"][0]["calls"]["solve"]
-    assert calls["prompt_tokens"] == 1000
-    assert calls["cached_tokens"] == 400
+    assert (calls["prompt_tokens"], calls["cached_tokens"]) == (1000, 400)
     assert calls["cache_write_tokens"] == 0
     assert calls["cost"] == pytest.approx((600 * 1 + 400 * 0.1 + 100 * 2) / 1e6)
     shown = call("show", "here").out
@@ -125,8 +124,7 @@ def test_a_dry_run_knows_the_cache(call: Call, server: BatchServer, words: Words
 def test_max_calls_stops_before_it_is_passed(call: Call, server: BatchServer, words: Words) -> None:
     """Exit code 3, no percentage, the way to go on; `resume` asks only the rest."""
     stopped = call("run", *words, "--out", "half", "--max-calls", "30")
-    assert stopped.code == 3
-    assert stopped.out == ""
+    assert (stopped.code, stopped.out) == (3, "")
     assert stopped.err.startswith("error[E305]: stopped at the limit of 30 calls\n")
     assert stopped.err.endswith("to go on where it stopped: answerkey resume half\n")
     assert server.asked.total == 30

@@ -115,8 +115,7 @@ def test_a_run_of_two_tasks(call: Call, project: Path) -> None:
         encoding="utf-8",
     )
     assert call("run", project, "--out", "runs/both").code == 0
-    listed = "  8  25.00 % [4.56, 69.94] and 1 more task\n"
-    assert listed in call("runs").out
+    assert "  8  25.00 % [4.56, 69.94] and 1 more task\n" in call("runs").out
     assert call("explain", "both", "1").out.count("Sample 000001 in task ") == 2
     assert call("explain", "both", "1", "--task", "other").out.count("Sample 000001 in task ") == 1
     refused = call("explain", "both", "1", "--task", "othr")

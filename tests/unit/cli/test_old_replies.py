@@ -84,8 +84,7 @@ def test_reused_replies_are_said_in_the_summary_and_the_gate(
     done = call("run", *words, "--summary", "summary.md", "--junit", "junit.xml", "--json")
     assert (done.code, server.asked.total) == (1, 40)
     (task,) = done.json["tasks"]
-    assert task["reused"] == REUSED
-    assert task["calls"]["solve"]["cached"] == 40
+    assert (task["reused"], task["calls"]["solve"]["cached"]) == (REUSED, 40)
     assert task["calls"]["solve"]["oldest_seconds"] // 3600 == 76
     assert f"{REUSED}." in done.json["gates"][0]["explanation"]
     shown = call("show", "again").out
@@ -117,8 +116,7 @@ def test_a_changed_reply_is_asked_again_and_counted(
         "asked again"
     )
     assert done.json["notices"][0].startswith(told)
-    again = call("run", *words, "--json")
-    assert (again.json["notices"], server.asked.total) == ([], 7)
+    assert (call("run", *words, "--json").json["notices"], server.asked.total) == ([], 7)
 
 
 def test_the_progress_of_a_resumed_run_counts_all_answers(words: list[str]) -> None:

@@ -343,8 +343,7 @@ def test_several_runs_are_a_block_of_bars(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_the_block_is_the_stage_until_a_model_is_asked() -> None:
     """First the checking, then the task."""
-    console = Console(file=io.StringIO(), width=80)
-    display = BlockDisplay(console)
+    display = BlockDisplay(Console(file=io.StringIO(), width=80))
     assert display.draw().plain == ""
     display.report("check", 1, 2)
     assert display.draw().plain.startswith("checking  ")

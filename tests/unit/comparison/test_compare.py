@@ -170,8 +170,7 @@ def test_trials_are_compared_by_their_means(make: Make) -> None:
     result = ak.compare(make("a", ["AB"] * 12), make("b", ["BB"] * 12))
     difference = result.pairs[0].difference
     assert (difference.n, difference.first, difference.value) == (12, 0.5, 0.0)
-    assert difference.flips is None
-    assert difference.evidence.p_method == "paired_t"
+    assert (difference.flips, difference.evidence.p_method) == (None, "paired_t")
     assert all(run.is_share for run in result.tasks[0].runs)
 
 

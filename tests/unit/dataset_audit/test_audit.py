@@ -141,8 +141,7 @@ def test_questions_that_are_asked_twice(tmp_path: Path) -> None:
         make_row(text.upper().replace(" ", "  "), "A", ["Canberra", "Sydney", "Perth", "Hobart"]),
         make_row(text, "A"),
     ]
-    path = write(tmp_path, rows)
-    result = audit(path)
+    result = audit(write(tmp_path, rows))
     assert count(result) == {"CONTRADICTING_TRUTHS": 1, "DUPLICATE_QUESTIONS": 2}
     (example,) = find(result, "DUPLICATE_QUESTIONS").examples
     assert example.note == "like 000022 (line 22) and 1 more"

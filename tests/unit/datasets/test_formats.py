@@ -81,8 +81,7 @@ def test_a_row_knows_the_line_on_which_it_starts(
 def test_values_of_different_types_stay_as_they_are(write: Write) -> None:
     """No value takes the type of another in its column."""
     path = write("a.jsonl", '{"a": 1}\n{"a": "1"}\n{"a": 1.0}\n{"a": [1, null]}\n{"a": null}\n')
-    samples = load_table(path).samples
-    assert repr(samples.values("a")) == "[1, '1', 1.0, [1, None], None]"
+    assert repr(load_table(path).samples.values("a")) == "[1, '1', 1.0, [1, None], None]"
 
 
 @pytest.mark.parametrize(
@@ -251,8 +250,7 @@ def test_binary_tables_are_read_with_row_numbers_as_lines(
 )
 def test_foreign_types_become_values_of_json(column: pl.Series, expected: list[object]) -> None:
     """Every column type gives values that a template can print and a run folder can hold."""
-    samples = load_rows(pl.DataFrame({"x": column}), name="frame").samples
-    assert samples.values("x") == expected
+    assert load_rows(pl.DataFrame({"x": column}), name="frame").samples.values("x") == expected
 
 
 @pytest.mark.parametrize(

@@ -152,8 +152,7 @@ def read(path: str, split: str | None = None, name: str | None = None) -> list[o
 
 def test_a_split_is_read_as_the_card_says(quiz: Repository) -> None:
     """All shards in order; places name the dataset, its commit and the file."""
-    table = HuggingFaceSource("made/quiz", "test", name="all").read(name="x")
-    samples = table.samples
+    samples = HuggingFaceSource("made/quiz", "test", name="all").read(name="x").samples
     assert [tuple(row.values()) for row in samples.rows()] == [("one", 0), ("two", 1), ("three", 1)]
     sha = quiz.refs["main"][:7]
     assert (
@@ -356,8 +355,7 @@ def test_a_run_on_the_hub_is_explained_after_the_hub_moved_on(
     words = "run task.yaml --dataset dataset.yaml --model builtin/constant?choice=B --out out -q"
     assert main(words.split()) == 0
     stored = json.loads(Path("out/tasks/t/task.json").read_text())["dataset"]
-    assert stored["revision"] == quiz.refs["main"]
-    assert stored["data_files"] == SHARDS
+    assert (stored["revision"], stored["data_files"]) == (quiz.refs["main"], SHARDS)
     manifest = json.loads(Path("out/run.json").read_text())
     assert manifest["tasks"][0]["dataset"]["file"] == "hf://datasets/made/quiz"
     assert manifest["tasks"][0]["counts"]["samples"] == 3
@@ -488,5 +486,4 @@ def test_a_ready_made_task_joins_the_subjects_of_the_hub(
     }
     result.put(made, ref="refs/convert/parquet")
     assert main(["check", "cmmlu", "--json"]) == 0
-    checked = json.loads(capsys.readouterr().out)
-    assert checked["check"]["tasks"][0]["rows"] == 2
+    assert json.loads(capsys.readouterr().out)["check"]["tasks"][0]["rows"] == 2

@@ -80,8 +80,7 @@ def test_the_file_of_a_row_is_a_column_if_it_is_asked_for(write: Write, tmp_path
             "subject": "{{ sample.file | regex_replace('^.*/', '') | replace('_test.csv', '') }}"
         },
     )
-    samples = read(source).samples
-    assert [dict(row) for row in samples.rows()] == [
+    assert [dict(row) for row in read(source).samples.rows()] == [
         {"q": "two", "file": "art_test.csv", "subject": "art"},
         {"q": "one", "file": "deep/law_test.csv", "subject": "law"},
     ]
@@ -97,9 +96,8 @@ def test_derived_columns_see_the_row_as_the_file_has_it(write: Write) -> None:
 
 def test_filters_see_derived_columns_and_ids_may_be_derived(write: Write) -> None:
     """A derived `sample_id` is the id of the row."""
-    path = write("q.jsonl", '{"id": 7, "label": 0}\n{"id": 9, "label": 1}\n')
     source = LocalSource(
-        str(path),
+        str(write("q.jsonl", '{"id": 7, "label": 0}\n{"id": 9, "label": 1}\n')),
         derive={"sample_id": "{{ sample.id }}", "answer": "{{ 'AB'[sample.label] }}"},
         filters=(RowFilter("equals", "{{ sample.answer }}", "B"),),
     )

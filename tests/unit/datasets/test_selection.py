@@ -87,8 +87,7 @@ def test_null_is_a_stratum_of_its_own() -> None:
     samples = load_rows(
         [{"x": value} for value in [None, None, "None", "None"]], name="rows"
     ).samples
-    chosen = select(samples, Selection(2, stratify_by="x"))
-    assert chosen.values("x") == [None, "None"]
+    assert select(samples, Selection(2, stratify_by="x")).values("x") == [None, "None"]
 
 
 @pytest.mark.parametrize(

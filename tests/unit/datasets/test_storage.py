@@ -312,8 +312,7 @@ def test_a_dataset_file_names_an_address(
         assert refused.code == 2
         assert f"error[{code}]" in refused.err
         assert CANARY not in refused.err + refused.out
-    done = score({"type": "url", "url": url})
-    assert done.json["tasks"][0]["metrics"][0]["value"] == 1.0
+    assert score({"type": "url", "url": url}).json["tasks"][0]["metrics"][0]["value"] == 1.0
     stored = json.loads((tmp_path / "run" / "tasks" / "quiz" / "task.json").read_text())["dataset"]
     assert (stored["url"], stored["sha256"]) == (url, sha256(parquet.read_bytes()).hexdigest())
     for file in (tmp_path / "run").rglob("*.json"):

@@ -146,8 +146,7 @@ def test_what_a_function_may_give() -> None:
         {"role": "assistant", "content": None},
     ]
     given = iter(replies)
-    run = ak.score(TASK, make_rows(4), model=lambda _: next(given))
-    frame = run.to_frame()
+    frame = ak.score(TASK, make_rows(4), model=lambda _: next(given)).to_frame()
     assert frame["completion"].to_list() == ["A", "B", "B", None]
     assert frame["completion_status"].to_list() == ["OK", "OK", "OK", "NO_TEXT"]
 

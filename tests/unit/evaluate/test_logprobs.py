@@ -262,8 +262,7 @@ def test_what_is_no_log_probability_is_not_made_one(
     """A value that is none is FAILED, an exception or a wrong count is the error of the calls."""
     model = OwnModel()
     vars(model)["loglikelihoods"] = loglikelihoods
-    run = write(project, solver=RANKING).run(model=model)
-    task = run.tasks["quiz"]
+    task = write(project, solver=RANKING).run(model=model).tasks["quiz"]
     assert (task.counts["failed"], task.counts["errors"]) == counts
     assert task.completions["error"][0] == error
 
@@ -307,8 +306,7 @@ def test_orders_and_probabilities_go_together(project: Project) -> None:
     with TestServer(Reply("B", logprobs=logprobs)) as server:
         values = read_values(project.run(model=f"{server.url}?top_logprobs=2#m"))
     assert (values["order_recall_A"], values["order_recall_B"]) == (1.0, 0.0)
-    assert values["order_rstd"] == 50.0
-    assert values["Accuracy by Probability"] == 0.5
+    assert (values["order_rstd"], values["Accuracy by Probability"]) == (50.0, 0.5)
 
 
 WORDS = ["right", "wrong", "bad", "worse"]

@@ -134,8 +134,7 @@ def test_runs_at_once_are_those_of_one_after_the_other(project: Project, serve: 
     answers = answer_by_hash(["A", "B", "x"])
     models = [name(serve(answers, Behaviour(seed=seed)), f"m{seed}") for seed in range(3)]
     made = run_matrix(project, models)
-    folders = sorted((project.folder / "all").iterdir())
-    assert folders == [run.path for run in made.runs]
+    assert sorted((project.folder / "all").iterdir()) == [run.path for run in made.runs]
     for number, model in enumerate(models):
         project.run(f"alone-{number}", model=model, cache_policy="no-cache")
         results = read_results(Path(str(made.runs[number].path)))

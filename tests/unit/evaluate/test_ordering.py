@@ -64,8 +64,7 @@ def write(project: Project) -> Write:
 
 def find_right(messages: Sequence[Mapping[str, Any]]) -> str:
     """Answer with the letter of the line that says `right`."""
-    lines = str(messages[-1]["content"]).split("\n")[1:]
-    return "ABCDE"[lines.index("right")]
+    return "ABCDE"[str(messages[-1]["content"]).split("\n")[1:].index("right")]
 
 
 def always_first(
@@ -120,9 +119,7 @@ def test_every_sample_is_shown_in_every_rotation() -> None:
     assert run.metrics["Accuracy"].n == 3
 
 
-def test_a_model_that_reads_the_options_is_right_in_all_orders(
-    write: Write,
-) -> None:
+def test_a_model_that_reads_the_options_is_right_in_all_orders(write: Write) -> None:
     """Whatever the order, the prompt shows the options as they stand in it, and the truth is
     there.
     """
@@ -208,8 +205,7 @@ def test_recorded_completions_say_in_which_order_they_were_asked() -> None:
     run = ak.score(make_task(), ROWS, said)
     numbers = read_numbers(run)
     assert numbers["Accuracy"] == pytest.approx(2 / 3)
-    assert numbers["order_all_right"] == 1.0
-    assert numbers["order_consistency"] == 1.0
+    assert (numbers["order_all_right"], numbers["order_consistency"]) == (1.0, 1.0)
     ids = run.tasks["quiz"].scores["sample_id"].to_list()
     assert ids == ["000001~1", "000001", "000002", "000003"]
 

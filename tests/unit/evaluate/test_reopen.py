@@ -26,8 +26,7 @@ def test_rows_of_a_recognised_file_are_derived_when_they_are_loaded(
         for number in range(20):
             writer.writerow([f"s{number}", f"{number}?", "one", "two", "AB"[number % 2], "A"])
     columns = {"id": named_by} if named_by else {}
-    run = ak.run(file, columns=columns, out=tmp_path / "run")
-    opened = reopen(run)
+    opened = reopen(ak.run(file, columns=columns, out=tmp_path / "run"))
     assert isinstance(opened.dataset.table, DerivedRows)
     whole = next(opened.iterate())
     some = opened.read(pl.Series([3, 11]))

@@ -168,8 +168,7 @@ def test_failures_are_grouped_by_purpose_and_reason_with_an_example_each() -> No
     failed: dict[str, Any] = {"text": None, "status": CompletionStatus.ERROR}
     calls = [call(number, error=why, **failed) for number, why in enumerate(failures)]
     result = count([*calls, call(3), call(0, purpose="judge:quality")], {}, retried)
-    assert list(result) == ["solve", "judge:quality"]
-    assert result["solve"]["failed"] == 3
+    assert (list(result), result["solve"]["failed"]) == (["solve", "judge:quality"], 3)
     assert result["solve"]["errors"] == [
         {"reason": "HTTP 500", "count": 2, "example": {"sample_id": "s1", "error": failures[1]}},
         {"reason": "HTTP 400", "count": 1, "example": {"sample_id": "s0", "error": failures[0]}},

@@ -184,8 +184,7 @@ def test_repetitions_are_runs_of_their_own(project: Project, tmp_path: Path, cal
 
     Mean and spread are over all, and shown.
     """
-    run = ak.run(write_plan(project, 3), out=tmp_path / "out")
-    task = run.tasks["quiz"]
+    task = ak.run(write_plan(project, 3), out=tmp_path / "out").tasks["quiz"]
     trials = [repetition.scores["trial"].to_list()[:3] for repetition in task.repetitions]
     assert trials == [[3, 4, 5], [6, 7, 8]]
     values = [one.metrics["Accuracy"].value for one in (task, *task.repetitions)]

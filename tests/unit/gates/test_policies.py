@@ -244,8 +244,7 @@ def test_the_caller_brings_policies_of_their_own(write: Write) -> None:
     """A file with `policies`, a policy alone, or plain values stand in place of those of the run
     file.
     """
-    folder = write(RULES)
-    (folder / "gates.yaml").write_text(one(EXISTS))
+    (write(RULES) / "gates.yaml").write_text(one(EXISTS))
     plain = {"rules": [{"key": "one", "definition": {"type": "exists", "metric": "Accuracy"}}]}
     for given in ("gates.yaml", plain, [plain], {"policies": [plain]}):
         result = definition_of(load_plan("run.yaml", Options(policies=given)))

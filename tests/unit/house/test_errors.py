@@ -42,8 +42,7 @@ def test_errors_travel_between_processes_unchanged() -> None:
 
 def test_several_errors_are_shown_together_with_the_worst_exit_code() -> None:
     """Problems flatten, print all, and exit with the worst code."""
-    inner = Problems([ERROR, SolverError("E301", "y")])
-    outer = Problems([inner, RunError("E501", "z")])
+    outer = Problems([Problems([ERROR, SolverError("E301", "y")]), RunError("E501", "z")])
     assert [error.code for error in outer.errors] == ["E204", "E301", "E501"]
     assert outer.exit_code == 3
     assert str(outer).count("error[") == 3

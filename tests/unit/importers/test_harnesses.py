@@ -69,10 +69,8 @@ def test_a_line_of_a_task_that_generates(desk: Desk) -> None:
     """The row is what was asked, the reply is scored anew, and their verdict comes along."""
     result = desk.bring(desk.lines(MAPS, [generated(), generated(7, "(A)", "A")]))
     told = result.tasks[0].description
-    assert result.kind == "lm-eval"
-    assert result.samples == 2
-    assert told.task == "maps"
-    assert told.score == "exact_match,none"
+    assert (result.kind, result.samples) == ("lm-eval", 2)
+    assert (told.task, told.score) == ("maps", "exact_match,none")
     assert desk.asked()[0] == {
         "sample_id": "maps/0",
         "question": "Which?",
@@ -172,8 +170,7 @@ def test_a_folder_of_a_run_holds_its_tasks_and_its_numbers(desk: Desk) -> None:
     assert desk.asked("sample_id", task="one") == ["one/0"]
     assert desk.said("sample_id", "completion", task="two") == [("two/0", "B.")]
     assert "1 files of earlier runs are left aside" in result.notices[0].message
-    run = ak.run(desk.out, out=desk.folder / "run")
-    assert list(run.tasks) == ["one", "two"]
+    assert list(ak.run(desk.out, out=desk.folder / "run").tasks) == ["one", "two"]
     assert [task.key for task in desk.bring(desk.folder / "logs", task="two").tasks] == ["two"]
     assert desk.asked("sample_id") == ["two/0"]
     error = desk.refuse("the log has no task `three`", desk.folder / "logs", task="three")
@@ -281,9 +278,7 @@ def test_single_characters_are_labels_where_they_count_or_are_shown(
     assert (row["choices"], row.get("options"), row["answer"]) == (labels, options, labels[1])
 
 
-def test_other_options_in_the_prompt_stay_in_the_question(
-    desk: Desk,
-) -> None:
+def test_other_options_in_the_prompt_stay_in_the_question(desk: Desk) -> None:
     """What the options are is then not known, and nothing is cut off."""
     desk.bring(write(desk, [details(doc={"choices": ["A", "B", "C"]})]))
     (row,) = desk.asked()

@@ -141,8 +141,7 @@ def test_compressed_files_are_read(desk: Desk) -> None:
     (log / "scenario_state.json.gz").write_bytes(gzip.compress(states.read_bytes()))
     states.unlink()
     result = desk.bring(log)
-    assert result.kind == "helm"
-    assert result.tasks[0].their_mean == 1.0
+    assert (result.kind, result.tasks[0].their_mean) == ("helm", 1.0)
     assert result.tasks[0].description.model == "some/model"
 
 

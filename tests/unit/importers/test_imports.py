@@ -11,15 +11,7 @@ import pytest
 
 import answerkey as ak
 from answerkey.errors import DataError, RunError, SpecError
-from answerkey.importers import (
-    READERS,
-    Imported,
-    Log,
-    LogPreview,
-    Question,
-    Record,
-    detect_kind,
-)
+from answerkey.importers import READERS, Imported, Log, LogPreview, Question, Record, detect_kind
 from answerkey.importers.task_tables import NOT_IN_LOG
 from answerkey.types import Completion
 

@@ -73,9 +73,7 @@ def test_an_archive_becomes_questions_completions_and_verdicts(desk: Desk, metho
     """Whatever its members are compressed by."""
     log = desk.archive("log.eval", lay_out(sample(), sample("two", text="A")), method=method)
     result = desk.bring(log)
-    assert result.kind == "inspect"
-    assert result.samples == 2
-    assert result.tasks[0].num_trials == 1
+    assert (result.kind, result.samples, result.tasks[0].num_trials) == ("inspect", 2, 1)
     assert result.tasks[0].statuses == {"OK": 2}
     told = result.tasks[0].description
     assert (told.task, told.model, told.score) == ("small", "openai/some-model", "choice")
@@ -120,8 +118,7 @@ def test_a_json_log_says_the_same(desk: Desk, indent: int | None) -> None:
 def test_an_interrupted_run_is_read_as_far_as_it_came(desk: Desk) -> None:
     """There is no header: the journal's start says what was to be run."""
     result = desk.bring(desk.archive("log.eval", lay_out(sample(), head=None)))
-    assert result.samples == 1
-    assert result.tasks[0].description.task == "small"
+    assert (result.samples, result.tasks[0].description.task) == (1, "small")
     assert result.tasks[0].description.score == "choice"
     assert [notice.message for notice in result.notices] == [
         "the log has no end: its run was interrupted",

@@ -37,8 +37,7 @@ def test_members_come_as_they_are_listed_wherever_the_archive_begins(desk: Desk)
 
     Offsets are counted from where the archive begins.
     """
-    files = [("b", b"1"), ("a", b"2"), ("b", b"3")]
-    path = desk.archive("x.zip", files, start=b"#!/bin/sh\n")
+    path = desk.archive("x.zip", [("b", b"1"), ("a", b"2"), ("b", b"3")], start=b"#!/bin/sh\n")
     assert [member.filename for member in list_members(path)] == ["b", "a", "b"]
     assert read_all(path) == {"b": b"3", "a": b"2"}
 

@@ -105,8 +105,7 @@ def test_failed_calls_and_thoughts_are_told_apart_from_text(desk: Desk) -> None:
 def test_what_does_not_fit_together_is_told(desk: Desk) -> None:
     """A review without a prediction, lines that cannot be read, and several models."""
     log = write_run(desk, predictions=[prediction(0)], reviews=[review(0), review(1)])
-    message = "the file of reviews states 2 predictions, but the log holds 1"
-    desk.refuse(message, log)
+    desk.refuse("the file of reviews states 2 predictions, but the log holds 1", log)
     assert desk.bring(log, allow_failed="1").samples == 1
     with (log / "predictions/some-model/arc_easy.jsonl").open("a") as file:
         file.write('{"model": "x"}\n{"index": 3,\n')
@@ -167,8 +166,7 @@ def test_labels_that_were_asked_one_by_one_are_the_choices(desk: Desk) -> None:
     """The prediction is the likeliest."""
     labels = {"label: A": {"testing input": "Which?", "PPL": 2.0}, "label: B": {"PPL": 1.0}}
     result = desk.bring(desk.json("ppl.json", {"0": {**labels, "prediction": "B", "gold": "A"}}))
-    assert result.kind == "opencompass"
-    assert result.tasks[0].judged == 0
+    assert (result.kind, result.tasks[0].judged) == ("opencompass", 0)
     assert result.tasks[0].description.task == "ppl"
     assert desk.asked("choices", "answer") == [(["A", "B"], "A")]
 

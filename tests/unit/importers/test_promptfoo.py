@@ -85,8 +85,7 @@ def test_chats_are_messages_and_errors_are_no_verdicts(desk: Desk) -> None:
 def test_of_several_providers_one_is_taken_and_the_others_are_named(desk: Desk) -> None:
     """`--column provider=NAME` takes another."""
     log = desk.json("res.json", whole(row(), row(0, "A", provider={"id": "other"}, promptIdx=1)))
-    result = desk.bring(log)
-    assert result.notices[0].message == (
+    assert desk.bring(log).notices[0].message == (
         "the rows of openai:some-model with prompt plain are taken; others: `other "
         "with prompt plain`"
     )

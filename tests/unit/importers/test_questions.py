@@ -10,12 +10,7 @@ from answerkey.datasets.options import label_options, read_option_cell, take_lab
 from answerkey.datasets.questions import find_columns
 from answerkey.datasets.recognition import recognise
 from answerkey.datasets.tables import load_rows
-from answerkey.importers.questions import (
-    DERIVED,
-    Question,
-    read_question,
-    read_texts,
-)
+from answerkey.importers.questions import DERIVED, Question, read_question, read_texts
 
 ABCD = ("A", "B", "C", "D")
 TEXTS = ("Paris", "Lyon", "Nice", "Lyon")
@@ -138,9 +133,7 @@ def test_a_question_is_read_from_columns_of_any_usual_name(
     columns = recognise(samples, needs_all=False)
     derived = next(columns.derive(samples).rows())
     assert read_question(DERIVED, derived, columns.taken.union(DERIVED.taken)) == result
-    assert result.question == "q"
-    assert result.choices == choices
-    assert result.options == options
+    assert (result.question, result.choices, result.options) == ("q", choices, options)
     assert result.truth == truth
     assert (result.category, result.original) == ("maps", {"note": 1})
 

@@ -54,8 +54,7 @@ def test_lm_eval_samples_that_are_cut_off_are_an_error(desk: Desk, keep: int) ->
 
 def test_one_samples_file_is_held_to_the_results_beside_it(desk: Desk) -> None:
     """Both filters of a task are in the file; only the rows of one of them are counted."""
-    run = copy_lm_eval(desk)
-    samples = run / f"samples_made_text_{TIME}.jsonl"
+    samples = copy_lm_eval(desk) / f"samples_made_text_{TIME}.jsonl"
     assert desk.bring(samples).samples == 8
     drop_lines(samples, 3)
     desk.refuse("states 8 samples, but the log holds 3", samples)
@@ -67,11 +66,9 @@ def test_lm_eval_results_that_cannot_be_read_are_told(desk: Desk) -> None:
     results = run / f"results_{TIME}.json"
     results.write_text(results.read_text()[:100])
     drop_lines(run / f"samples_made_rank_{TIME}.jsonl", 0)
-    error = desk.refuse("not valid JSON", run)
-    assert str(error.where).endswith(f"run/results_{TIME}.json")
-    notices = desk.bring(run, allow_failed="1").notices
+    assert str(desk.refuse("not valid JSON", run).where).endswith(f"run/results_{TIME}.json")
     assert "task `made_rank`: the log holds no samples of it: it is left out" in {
-        notice.message for notice in notices
+        notice.message for notice in desk.bring(run, allow_failed="1").notices
     }
 
 

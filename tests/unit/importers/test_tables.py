@@ -34,9 +34,7 @@ def test_columns_are_known_by_the_names_that_people_give_them(desk: Desk) -> Non
         "8,Other?,yes,no,,A,B,No.,maps,\n"
     )
     result = desk.bring(desk.write("mine.csv", text))
-    assert result.kind == "plain"
-    assert result.samples == 2
-    assert result.tasks[0].judged == 2
+    assert (result.kind, result.samples, result.tasks[0].judged) == ("plain", 2, 2)
     assert result.tasks[0].their_mean == 0.5
     assert desk.asked()[0] == {
         "sample_id": "7",
@@ -120,14 +118,15 @@ def listed(number: int = 70, **fields: Any) -> dict[str, Any]:  # noqa: ANN401
         "answer": "C",
         "answer_index": 2,
     }
-    said = {"pred": "C", "model_outputs": "The answer is (C).", **fields}
     return {
         "question_id": number,
         **asked,
         "cot_content": "",
         "category": "maps",
         "src": "made",
-        **said,
+        "pred": "C",
+        "model_outputs": "The answer is (C).",
+        **fields,
     }
 
 
@@ -136,8 +135,7 @@ def test_a_row_is_a_question_a_reply_and_a_reading(desk: Desk) -> None:
     rows = [listed(), listed(71, pred="A"), listed(72, pred=None)]
     result = desk.bring(desk.json("model_outputs_some-model_5shots.json", rows))
     told = result.tasks[0].description
-    assert result.kind == "mmlu-pro"
-    assert result.tasks[0].judged == 2
+    assert (result.kind, result.tasks[0].judged) == ("mmlu-pro", 2)
     assert result.tasks[0].their_mean == 0.5
     assert told.model == "some-model"
     original = {"question_id": 70, "answer": "C", "answer_index": 2, "cot_content": ""}
@@ -217,9 +215,7 @@ def test_answers_find_their_questions_in_any_order(desk: Desk) -> None:
     log = desk.lines("output.jsonl", [chat("q-2", "B"), chat("q-1", "A", "length")])
     result = desk.bring(log, dataset=desk.lines("questions.jsonl", QUESTIONS))
     told = result.tasks[0].description
-    assert result.kind == "openai-batch"
-    assert result.samples == 2
-    assert result.tasks[0].judged == 0
+    assert (result.kind, result.samples, result.tasks[0].judged) == ("openai-batch", 2, 0)
     assert told.model == "gpt-x"
     asked = desk.asked("sample_id", "question", "answer")
     assert asked == [("q-1", "First?", "A"), ("q-2", "Second?", "B")]
@@ -354,8 +350,7 @@ def test_replies_are_trials_the_last_turn_an_error_or_silence(desk: Desk) -> Non
         shared(sample_id="9", output=nothing, error="timeout"),
         shared(sample_id="10", output=nothing),
     ]
-    log = desk.lines("rows.jsonl", rows)
-    desk.bring(log)
+    desk.bring(desk.lines("rows.jsonl", rows))
     first = [
         one
         for one in desk.said("sample_id", "trial", "completion", "completion_status")

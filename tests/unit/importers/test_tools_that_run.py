@@ -327,10 +327,8 @@ def ask_promptfoo(tool: Tool, url: str) -> tuple[Path, float]:
 def check_inspect(desk: Desk, log: Path) -> None:
     """Hold a log of Inspect against its own numbers, and its differences against its own rule."""
     result = desk.bring(log)
-    assert result.samples == 8
-    assert result.tasks[0].num_trials == 2
-    assert result.tasks[0].statuses == {"OK": 16}
-    assert result.tasks[0].judged == 16
+    assert (result.samples, result.tasks[0].num_trials) == (8, 2)
+    assert (result.tasks[0].statuses, result.tasks[0].judged) == ({"OK": 16}, 16)
     assert result.tasks[0].their_mean == 0.375
     task = ak.run(result.folder, out=desk.folder / "run").tasks["numbers"]
     assert task.metrics["Accuracy"].value == 0.625
@@ -342,20 +340,17 @@ def check_inspect(desk: Desk, log: Path) -> None:
 def check_lm_eval(desk: Desk, log: Path) -> None:
     """Hold a log of lm-eval against its own numbers, by text and by log-probability."""
     text = desk.bring(next(log.glob("samples_made_text_*")))
-    assert text.samples == 8
-    assert text.tasks[0].description.score == "exact_match,strict"
+    assert (text.samples, text.tasks[0].description.score) == (8, "exact_match,strict")
     assert text.tasks[0].their_mean == 0.25
     ran = ak.run(text.folder, out=desk.folder / "text run").tasks["made_text"]
-    assert ran.metrics["Accuracy"].value == 0.625
-    assert ran.totals["theirs"]["only_theirs"] == 0
+    assert (ran.metrics["Accuracy"].value, ran.totals["theirs"]["only_theirs"]) == (0.625, 0)
     for score in ("acc,none", "acc_norm,none"):
         rank = desk.bring(next(log.glob("samples_made_rank_*")), score=score)
         mean = rank.tasks[0].their_mean
         numbers = json.loads(next(log.glob("results_*")).read_text())["results"]["made_rank"]
         assert numbers[score] == mean
         task = ak.run(rank.folder, out=desk.folder / f"{score} run").tasks["made_rank"]
-        assert task.metrics["Accuracy"].value == mean
-        assert task.totals["theirs"]["compared"] == 8
+        assert (task.metrics["Accuracy"].value, task.totals["theirs"]["compared"]) == (mean, 8)
         assert task.totals["theirs"]["both_right"] + task.totals["theirs"]["both_wrong"] == 8
 
 

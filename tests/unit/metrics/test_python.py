@@ -22,12 +22,11 @@ def test_values_are_what_the_snippet_returns() -> None:
     values.
     """
     letters, status = {"letter": ["A", "B", None]}, ["SCORED", "SCORED", "FAILED"]
-    scores = make_scores({"x": [1.5, 2.0, None]}, letters, status=status)
     values = run(
         "letters = [score.metadata['letter'] for score in scores]",
         "total = sum(score.values['x'] for score in scores)",
         "return {'total': total, 'as': letters.count('A'), 'ok': True}",
-        scores=scores,
+        scores=make_scores({"x": [1.5, 2.0, None]}, letters, status=status),
     )
     expected = {"total": 3.5, "as": 1.0, "ok": 1.0}
     assert {name: value.value for name, value in values.items()} == expected

@@ -464,9 +464,7 @@ def test_a_batch_under_way_is_collected_by_the_next_process(api: str, looks: int
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_a_process_that_dies_without_the_name_leaves_the_batch_to_the_next(
-    api: str,
-) -> None:
+def test_a_process_that_dies_without_the_name_leaves_the_batch_to_the_next(api: str) -> None:
     """What is handed in is written down before; the next process finds the batch in the list."""
     desk, kept = Desk(), Kept(api)
     kept.book.dies = True
@@ -708,5 +706,4 @@ def test_no_depth_of_an_answer_raises(depth: int) -> None:
     loop: list[object] = []
     for _ in range(depth):
         loop = [loop]
-    said = read_line({"response": {"body": loop}}, reach().read)
-    assert said.status is ERROR
+    assert read_line({"response": {"body": loop}}, reach().read).status is ERROR

@@ -63,8 +63,7 @@ def test_what_was_stored_is_found_whole(file: Path) -> None:
     first.add(say(k=WHOLE))
     first.close()
     found = CallCache("reuse", file=file).find(ask("k", "other"))
-    assert list(found) == ["k"]
-    assert found["k"].source == "cache"
+    assert (list(found), found["k"].source) == (["k"], "cache")
     assert {**vars(found["k"]), "source": None, "asked_at": None} == vars(WHOLE)
     assert abs(time.time() - (found["k"].asked_at or 0)) < 3600
 
@@ -311,8 +310,7 @@ def test_a_linked_call_cache_is_not_cleared(home: Path, tmp_path: Path) -> None:
     """The file that it leads to is not in the cache folder."""
     (home / "calls.sqlite").rename(tmp_path / "elsewhere.sqlite")
     (home / "calls.sqlite").symlink_to(tmp_path / "elsewhere.sqlite")
-    found = list_caches()[0]
-    clear_cache(found)
+    clear_cache(list_caches()[0])
     assert list(CallCache("reuse").find(ask("k"))) == ["k"]
 
 

@@ -248,8 +248,7 @@ def test_an_endpoint_that_never_answers_is_given_up(
 ) -> None:
     """With few more requests than were under way at the start, and within seconds."""
     endpoint = FakeEndpoint(lambda *_: answer)
-    error = endpoint.fail(number_calls(1000), match)
-    assert error.exit_code == 3
+    assert endpoint.fail(number_calls(1000), match).exit_code == 3
     assert len(endpoint.asked) <= most
     assert max(endpoint.slept, default=0) < 3
 

@@ -297,9 +297,7 @@ def test_several_clients_share_what_an_endpoint_takes() -> None:
 
 @settings(max_examples=25 if os.environ.get("ANSWERKEY_LONG") else 12)
 @given(st.data())
-def test_whatever_the_endpoint_does_calls_are_answered_within_the_cap(
-    data: st.DataObject,
-) -> None:
+def test_whatever_the_endpoint_does_calls_are_answered_within_the_cap(data: st.DataObject) -> None:
     """Nothing is lost, nothing is answered twice, and there are never more at once than allowed."""
     cap = data.draw(st.integers(1, 80), label="cap")
     endpoint = Endpoint(

@@ -210,11 +210,10 @@ def test_code_of_users_sees_the_chat_form(folder: Path) -> None:
         return "A"
 
     source = "def infer(messages):\n    return messages[1]['content'][1]['image_url']['url']"
-    snippet = SnippetModel("mine", Snippet("infer", source))
     for model in (
         FunctionModel("mine", FunctionConfig(answer)),
         ObjectModel("acme/small", Package()),
-        snippet,
+        SnippetModel("mine", Snippet("infer", source)),
     ):
         [said] = model.complete([Request("1", prompt)])
         model.close()
@@ -365,8 +364,7 @@ def test_bytes_of_a_table_are_images(tmp_path: Path, ending: str) -> None:
         prompts: Any = make_solver(template).build_prompts(load(file), None)
         assert [len(images.list_images(prompt)) for prompt in prompts] == [count, 0]
         assert prompts[0][1]["content"][1] == STORED
-    names = "{{ [sample.image, sample.told] }}"
-    prompts = make_solver(names).build_prompts(load(file), None)
+    prompts = make_solver("{{ [sample.image, sample.told] }}").build_prompts(load(file), None)
     assert len(images.list_images(prompts[0])) == 2
 
 

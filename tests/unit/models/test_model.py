@@ -316,9 +316,7 @@ def open_own(monkeypatch: pytest.MonkeyPatch, name: str, load: Any = PackageOwn)
     return open_model(f"acme/{name}")
 
 
-def test_batches_for_a_packages_model_are_kept(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_batches_for_a_packages_model_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """At most 1,000 questions at a time.
 
     Each sample is its own question; nothing known is asked again.
@@ -335,9 +333,7 @@ def test_batches_for_a_packages_model_are_kept(
     assert opened.model.sizes[3:] == [1]
 
 
-def test_what_a_packages_model_raises_fails_its_batch(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_a_packages_model_raises_fails_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its samples have the text of the exception.
 
     Once 50 calls have failed, it is not asked any more.

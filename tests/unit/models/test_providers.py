@@ -354,9 +354,7 @@ def test_short_keys_are_no_secrets() -> None:
     assert connection.read(200, body).text == "EMPTY set"
 
 
-def test_the_price_list_is_asked_for_the_model_at_its_url(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_price_list_is_asked_for_the_model_at_its_url(monkeypatch: pytest.MonkeyPatch) -> None:
     """The price of one token follows from what a thousand cost.
 
     What the list lacks is not known.

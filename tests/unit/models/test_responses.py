@@ -326,8 +326,7 @@ def test_counts_that_are_none_are_left_out(count: object) -> None:
     """
     body = chat("B") | {"usage": {"prompt_tokens": count, "completion_tokens": 1}}
     for completion in (read(body), read_message(body)):
-        assert completion.text == "B"
-        assert completion.prompt_tokens is None
+        assert (completion.text, completion.prompt_tokens) == ("B", None)
         assert completion.completion_tokens == 1
 
 
@@ -663,8 +662,7 @@ def test_a_continuation_is_as_likely_as_its_tokens_together() -> None:
 
 def test_a_token_on_the_border_belongs_to_the_continuation() -> None:
     """It is counted, and marked."""
-    said = echo(["Q", ": b", "lue"], [None, -2.0, -0.5])
-    entry = measure_continuation(said, "Q:", " blue")
+    entry = measure_continuation(echo(["Q", ": b", "lue"], [None, -2.0, -0.5]), "Q:", " blue")
     assert (entry["logprob"], entry["tokens"], entry["is_split"]) == (-2.5, 2, True)
 
 

@@ -167,8 +167,7 @@ def test_what_json_does_not_know_is_kept_all_the_same() -> None:
     journal = CallStore(None)
     journal.write([(make_call("a"), odd), (make_call("b"), replace(SAID, reply=reply))])
     found = journal.find([make_call("a"), make_call("b")])
-    assert found["a"] == odd
-    assert found["b"].reply == {"a": {"b": ["c"]}, "d": [1], "e": "1.5"}
+    assert (found["a"], found["b"].reply) == (odd, {"a": {"b": ["c"]}, "d": [1], "e": "1.5"})
     journal.write([(make_call("c"), replace(odd, status=CompletionStatus.ERROR))])
     (usage,) = journal.sum_usage()
     assert (usage.calls, usage.failures) == (3, [("000001", "\udfff")])

@@ -233,8 +233,7 @@ def test_text_from_data_is_safe_and_fits(make_run: MakeRun, tmp_path: Path) -> N
 
 def test_json_has_whole_tracebacks(make_run: MakeRun) -> None:
     """The text has their last line."""
-    run = make_run(totals={"failures": {"own": RAISED}})
-    (task,) = describe_run(run)["tasks"]
+    (task,) = describe_run(make_run(totals={"failures": {"own": RAISED}}))["tasks"]
     assert task["tally"]["failures"] == {"own": RAISED}
 
 

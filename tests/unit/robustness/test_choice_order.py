@@ -274,9 +274,7 @@ def test_what_cannot_be_answered_is_left_out_and_counted() -> None:
 
 
 @pytest.mark.parametrize("changes", [{"probabilities": [0.9, 0.1, None]}, {"option_order": None}])
-def test_a_sample_that_is_not_known_estimates_nothing(
-    changes: dict[str, Any],
-) -> None:
+def test_a_sample_that_is_not_known_estimates_nothing(changes: dict[str, Any]) -> None:
     """Without a probability, or the order in which options were shown.
 
     It is counted in the details.

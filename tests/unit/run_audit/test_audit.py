@@ -62,8 +62,7 @@ def test_every_rule_and_every_lens_reads_every_completion() -> None:
     and between all rules.
     """
     task = audit_only(score("BBCA", ["B", "Answer: B", " C", None]))
-    names = [*RULE_NAMES, *EXTRACTORS]
-    assert [reader.name for reader in task.readers] == names
+    assert [reader.name for reader in task.readers] == [*RULE_NAMES, *EXTRACTORS]
     reader_kinds = ["own", *["rule"] * 3, *["lens"] * len(EXTRACTORS)]
     assert [reader.kind for reader in task.readers] == reader_kinds
     assert {reader.n for reader in task.readers} == {4}
@@ -72,8 +71,7 @@ def test_every_rule_and_every_lens_reads_every_completion() -> None:
         counts[reader.name] = (reader.correct, reader.invalid, reader.gains, reader.losses)
     assert counts["first_character"] == (2, 2, 0, 0)
     assert counts["first_character_literal"] == (1, 2, 0, 1)
-    assert counts["stated_answer"] == (3, 1, 1, 0)
-    assert counts["deepeval"] == (1, 3, 0, 1)
+    assert (counts["stated_answer"], counts["deepeval"]) == ((3, 1, 1, 0), (1, 3, 0, 1))
     task = audit_only(score("BBBB", ["B", "Answer: B", "(B)", "B."]))
     stated = find_reader(task, "stated_answer")
     assert (stated.changes, stated.gains, stated.lost) == (2, 2, ())

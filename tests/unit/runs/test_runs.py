@@ -182,8 +182,7 @@ def test_a_run_that_cannot_be_written_leaves_nothing_behind(
         monkeypatch.setattr(os, "fsync", fail)
         with pytest.raises(RunError, match=r"E502.*No space left"):
             writer.task("mcqa").write_metrics([VALUE], TALLY)
-    names = {path.name for path in (tmp_path / "mine/tasks/mcqa").iterdir()}
-    assert names == {"task.json"}
+    assert {path.name for path in (tmp_path / "mine/tasks/mcqa").iterdir()} == {"task.json"}
 
 
 @pytest.mark.parametrize(

@@ -267,8 +267,7 @@ def test_exception_shows_only_the_users_lines() -> None:
     problem = find_error(
         "def inner():\n    return 1 / 0\n\ndef compute_scores(sample):\n    return inner()"
     )
-    assert problem.kind == "raised"
-    assert problem.message == "ZeroDivisionError: division by zero"
+    assert (problem.kind, problem.message) == ("raised", "ZeroDivisionError: division by zero")
     assert 'File "<scorers[0]>", line 5, in compute_scores\n    return inner()' in problem.traceback
     assert 'File "<scorers[0]>", line 2, in inner\n    return 1 / 0' in problem.traceback
     assert problem.traceback.endswith("ZeroDivisionError: division by zero")
@@ -573,5 +572,4 @@ def test_print_flood_breaks_nothing() -> None:
         "        print('{\"value\": 0}' * 100)\n    print('é end')\n    "
         "sys.stdout.flush()\n    1 / 0\n"
     )
-    problem = find_error(source)
-    assert problem.kind == "raised"
+    assert find_error(source).kind == "raised"

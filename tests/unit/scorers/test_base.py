@@ -321,8 +321,7 @@ def read(
 
 def test_each_reader_reads_each_text() -> None:
     """Readings come back in the order of the texts; where there is no text, nothing is read."""
-    texts = ["B", None, "Answer: C", "B"]
-    passages = [(text, LETTERS, None) for text in texts]
+    passages = [(text, LETTERS, None) for text in ["B", None, "Answer: C", "B"]]
     result = reread(passages, ALL)
     assert result["first_character"].to_list() == ["B", None, None, "B"]
     assert result["first_character_literal"].to_list() == ["B", None, "A", "B"]

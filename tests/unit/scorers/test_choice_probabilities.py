@@ -85,8 +85,7 @@ def test_thoughts_without_an_answer_have_no_answer_token() -> None:
 
 def test_values_are_those_of_their_definitions() -> None:
     """Probabilities are given that one of the choices is the answer."""
-    result = judge({"A": 0.5, "B": 0.25, "C": 0.15, "D": 0.1}, truth="B", said="A")
-    assert result.values == {
+    assert judge({"A": 0.5, "B": 0.25, "C": 0.15, "D": 0.1}, truth="B", said="A").values == {
         "is_correct": 0.0,
         "confidence": pytest.approx(0.5),
         "truth_probability": pytest.approx(0.25),
@@ -172,10 +171,9 @@ def test_the_column_form_says_the_same_row_by_row() -> None:
     ]
     frame = pl.DataFrame({"answer": ["A", "A", "E", "A"]})
     ids = pl.Series(["1", "2", "3", "4"])
-    scorer = ChoiceProbabilities("{{ sample.answer }}", list(CHOICES))
     rows = list(
         score_table(
-            scorer,
+            ChoiceProbabilities("{{ sample.answer }}", list(CHOICES)),
             samples_from_frame(frame, ids),
             Completions.build(ids, completions, source="live"),
         ).rows()

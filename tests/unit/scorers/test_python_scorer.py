@@ -78,8 +78,7 @@ def test_scores_and_metadata_may_be_told_apart() -> None:
 
 def test_failing_sample_fails_alone_with_its_traceback() -> None:
     """An exception fails its row: the reason says what, the traceback shows the user's own line."""
-    source = "def compute_scores(sample):\n    return {'x': 1 / sample['n']}"
-    scores = score(source, 1, 0, 2)
+    scores = score("def compute_scores(sample):\n    return {'x': 1 / sample['n']}", 1, 0, 2)
     assert list_reasons(scores) == [
         None,
         "SNIPPET_FAILED (raised): ZeroDivisionError: division by zero",

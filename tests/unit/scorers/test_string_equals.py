@@ -81,8 +81,7 @@ def test_rows_without_ground_truth_are_failed() -> None:
     to do.
     """
     scorer, samples = StringEquals("{{ sample.answer }}"), build_samples("x", None)
-    result = score(scorer, samples, "x", "x")
-    assert [(one.status.value, one.reason) for one in result] == [
+    assert [(one.status.value, one.reason) for one in score(scorer, samples, "x", "x")] == [
         ("SCORED", None),
         ("FAILED", "BAD_TRUTH"),
     ]

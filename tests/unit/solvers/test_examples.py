@@ -182,8 +182,7 @@ def test_messages_loop_over_examples() -> None:
     expected = ["system", "user", "assistant", "user", "assistant", "user"]
     assert [message["role"] for message in prompt] == expected
     contents = [message["content"] for message in prompt]
-    assert contents[0] == "2 examples"
-    assert contents[5] == "t0?"
+    assert (contents[0], contents[5]) == ("2 examples", "t0?")
     assert {tuple(contents[1:3]), tuple(contents[3:5])} == {("x?", "A"), ("y?", "B")}
 
 

@@ -140,8 +140,7 @@ def test_missing_column_is_told_once() -> None:
 
 def test_failing_rows_are_told_one_by_one() -> None:
     """A template that fails on some rows names each of them."""
-    samples = make_samples({"n": [1, 0, 0]})
-    assert find_errors(make_solver("{{ 1 // sample.n }}"), samples) == [
+    assert find_errors(make_solver("{{ 1 // sample.n }}"), make_samples({"n": [1, 0, 0]})) == [
         (1, "E207", "sample `s2`: division by zero"),
         (2, "E207", "sample `s3`: division by zero"),
     ]

@@ -111,8 +111,7 @@ def test_provider_models(project: Write) -> None:
     model = model_of(load(project, f"models:\n  - {entry}\n", "openai$gpt-4"))
     assert connect(model).url == "http://127.0.0.1:9/v1/completions"
     config = "connection_type: provider_connection, provider_id: anthropic, model_key: claude"
-    text = own(f"{{{config}, api_key: x}}")
-    connection = connect(model_of(load(project, text, "own")))
+    connection = connect(model_of(load(project, own(f"{{{config}, api_key: x}}"), "own")))
     assert (connection.url, connection.model) == ("https://api.anthropic.com/v1/messages", "claude")
 
 
@@ -238,8 +237,7 @@ def test_the_env_file_is_the_projects_word(project: Write, environ: dict[str, st
     """A `.env` of the project can bring its own key for a host, but not turn the caller's key
     elsewhere.
     """
-    folder = project()
-    env = folder / ".env"
+    env = project() / ".env"
     evil = "OPENAI_BASE_URL=https://evil.example/v1\n"
     env.write_text(f"{evil}MY_URL=https://evil.example/v1\n")
     assert refusal_of(load(project, "", "openai/m"))[0] == "E117"

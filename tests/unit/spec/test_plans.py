@@ -385,8 +385,7 @@ def test_the_env_file_beside_the_run_file_is_read(project: Write) -> None:
     for env, name in ((None, "a.jsonl"), ("other.env", "b.jsonl")):
         one = only(load_plan("run.yaml", Options(env=env)))
         assert str(getattr(one.dataset_spec.source, "file_path", "")).endswith(name)
-    missing = load_plan("run.yaml", Options(env="none.env"))
-    assert list_errors(missing)[0] == "E101 none.env"
+    assert list_errors(load_plan("run.yaml", Options(env="none.env")))[0] == "E101 none.env"
 
 
 def test_examples_come_from_a_second_dataset(project: Write) -> None:
@@ -397,8 +396,7 @@ def test_examples_come_from_a_second_dataset(project: Write) -> None:
     examples = only(load_plan("run.yaml")).examples_spec
     assert examples is not None
     assert examples.key == "shots"
-    wrong = task.replace("dataset: shots", "dataset: shot")
-    project(task_yaml=wrong)
+    project(task_yaml=task.replace("dataset: shots", "dataset: shot"))
     assert find_errors() == ["E113 task.yaml:15:25"]
 
 

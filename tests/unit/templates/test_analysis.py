@@ -38,8 +38,7 @@ def test_what_honest_tasks_need_is_bounded_and_nothing_else(source: str) -> None
     Names from the row, private names, functions, state that is kept, lists in lists, and sheer
     length can grow or reach further.
     """
-    tree = parse_template(source, ("sample",))
-    assert is_bounded(tree, ("sample",)) is (source in BOUNDED)
+    assert is_bounded(parse_template(source, ("sample",)), ("sample",)) is (source in BOUNDED)
 
 
 def test_every_bounded_filter_exists() -> None:

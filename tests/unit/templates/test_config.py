@@ -60,8 +60,7 @@ def test_text_in_text_prints_as_it_is(value: str, before: str, after: str) -> No
     expected = f"{before}{value}{after}".replace("{{ sample.y -}}", "1").replace(
         "{{- sample.y }}", "1"
     )
-    result = run(f"{before}<< config.x >>{after}", value, y=1)
-    assert result == expected.removesuffix("\n")
+    assert run(f"{before}<< config.x >>{after}", value, y=1) == expected.removesuffix("\n")
 
 
 @pytest.mark.parametrize("value", TRICKY)

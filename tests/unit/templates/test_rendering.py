@@ -29,8 +29,7 @@ CASES = read_cases(__file__)
 
 def make_samples(*encoded: str, **columns: object) -> Samples:
     """Return a table of these columns."""
-    frame = pl.DataFrame(columns, strict=False)
-    return samples_from_frame(frame, encoded=encoded)
+    return samples_from_frame(pl.DataFrame(columns, strict=False), encoded=encoded)
 
 
 def values(source: str, samples: Samples) -> list[object]:
@@ -140,8 +139,7 @@ def test_many_rows_keep_their_order() -> None:
     result = template.values(samples)
     problems = [place for place, one in enumerate(result) if isinstance(one, RowError)]
     assert problems == [0, 1000, 2000]
-    assert result[1] == "101"
-    assert result[2999] == "02999"
+    assert (result[1], result[2999]) == ("101", "02999")
 
 
 @pytest.mark.usefixtures("everywhere")
@@ -177,8 +175,7 @@ def test_a_template_that_never_ends_is_stopped() -> None:
     for _ in range(2):
         with pytest.raises(TemplateStopped) as caught:
             Template.compile(ENDLESS).evaluate(sample={})
-        assert caught.value.code == "E120"
-        assert caught.value.source == ENDLESS
+        assert (caught.value.code, caught.value.source) == ("E120", ENDLESS)
         assert "it takes more than 1 s of computing time on one row" in caught.value.message
     assert render("{{ sample.x }}", x=1) == 1
 
@@ -204,8 +201,7 @@ def test_a_template_that_takes_memory_without_end_is_the_rows_error() -> None:
         "{% set kept = [] %}{% for i in range(999) %}{% do kept.append('x' * 9999999) %}{% "
         "endfor %}"
     )
-    result = render(source.replace("'x'", "'\U0001f600'"))
-    assert isinstance(result, RowExcessError)
+    assert isinstance(render(source.replace("'x'", "'\U0001f600'")), RowExcessError)
 
 
 @pytest.mark.usefixtures("everywhere")
@@ -213,8 +209,7 @@ def test_a_template_that_does_too_much_on_row_after_row_is_stopped() -> None:
     """On the fifth row; the first four are in error of their own."""
     samples = make_samples(x=list(range(8)))
     template = Template.compile("{{ sample.x }}{% for i in range(99999) %}xxxxxxxxxx{% endfor %}")
-    result = template.values(samples.slice(0, 4))
-    assert all(isinstance(one, RowExcessError) for one in result)
+    assert all(isinstance(one, RowExcessError) for one in template.values(samples.slice(0, 4)))
     with pytest.raises(
         TemplateStopped, match="on 5 rows it does too much: the template makes 999,991"
     ):
@@ -226,8 +221,7 @@ def test_an_error_that_travels_keeps_its_template() -> None:
     stopped = TemplateStopped("{{ x }}", "too slow").at(Place("task.yaml", 3))
     again = pickle.loads(pickle.dumps(stopped))  # noqa: S301 - our own
     assert (again.code, again.source, again.where) == ("E120", "{{ x }}", Place("task.yaml", 3))
-    assert again.message == "the template was stopped: too slow"
-    assert again.hint == stopped.hint
+    assert (again.message, again.hint) == ("the template was stopped: too slow", stopped.hint)
 
 
 @pytest.fixture
@@ -251,10 +245,8 @@ def test_the_worker_has_an_empty_environment_and_no_way_to_files(worker: int) ->
     assert os.environ["HOME"].encode() not in environment.replace(b"PYTHON", b"")
     limits = Path(f"/proc/{worker}/limits").read_text(encoding="utf-8").splitlines()
     results = {line[:26].strip(): line[26:].split()[:2] for line in limits}
-    assert results["Max open files"] == ["1", "1"]
-    assert results["Max file size"] == ["0", "0"]
-    assert results["Max processes"] == ["0", "0"]
-    assert results["Max core file size"] == ["0", "0"]
+    assert (results["Max open files"], results["Max file size"]) == (["1", "1"], ["0", "0"])
+    assert (results["Max processes"], results["Max core file size"]) == (["0", "0"], ["0", "0"])
     assert int(results["Max address space"][0]) < 2**30
 
 

@@ -203,10 +203,8 @@ def test_everything_is_counted() -> None:
             ask(server, prompt, headers={"Authorization": "Bearer secret"})
         asked = server.asked
         assert (asked.total, asked.answered, asked.at_once) == (3, 3, 0)
-        assert asked.by_prompt == {"x": 2, "y": 1}
-        assert asked.by_path == {CHAT: 3}
-        assert asked.statuses == {200: 3}
-        assert asked.keys == {"Bearer secret": 3}
+        assert (asked.by_prompt, asked.by_path) == ({"x": 2, "y": 1}, {CHAT: 3})
+        assert (asked.statuses, asked.keys) == ({200: 3}, {"Bearer secret": 3})
         assert len(asked.connections) == 3
         assert [request.path for request in asked.requests] == [CHAT] * 3
         server.forget()

@@ -1,4 +1,4 @@
-"""Laws of what others read of a run: Markdown and JUnit XML."""
+"""Laws of what others read of a run: Markdown, JUnit XML, and what Python shows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from xml.etree.ElementTree import Element, fromstring
 
 import pytest
-from tests.quiz import make_task
+from tests.quiz import MCQA, make_task
 
 import answerkey as ak
 from answerkey.errors import Place, RunError
@@ -169,3 +169,30 @@ def test_a_command_that_ends_with_an_error_says_so() -> None:
         "What to do: make \\`room\\`",
         "",
     ]
+
+
+# Runs, comparisons and audits where Python shows them.
+
+HOSTILE = "<img src=x onerror=alert(1)>\"'&\u202e\x1b[31m"
+ROWS = [{"answer": "A", "category": HOSTILE}, {"answer": "B", "category": "art"}, {"answer": "B"}]
+
+
+def score(*completions: str) -> Run:
+    """Return a run in memory whose texts would all like to be markup."""
+    task = make_task({**MCQA, "display_name": HOSTILE})
+    return ak.score({**task, "display_name": HOSTILE, "description": HOSTILE}, ROWS, completions)
+
+
+def test_a_notebook_shows_the_text() -> None:
+    """What `print` shows, in one `<pre>`; nothing from data is markup, and no hidden character is
+    left.
+    """
+    run = score("A", "The answer is B", HOSTILE)
+    comparison = ak.compare(run, score("A", "B", "B"))
+    for shown, text in ((run, "33.33 %"), (comparison, "-66.67"), (ak.audit(run), "stated_answer")):
+        assert text in str(shown)
+        html = shown._repr_html_()
+        body = html.removeprefix("<pre>").removesuffix("</pre>")
+        assert len(body) == len(html) - len("<pre></pre>")
+        assert text in body
+        assert not {"<", ">", "\x1b", "\u202e"} & set(body)

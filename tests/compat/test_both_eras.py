@@ -132,10 +132,8 @@ def test_a_name_that_a_trace_does_not_have_is_reported(
     capsys.readouterr()
     (task,) = answerkey.load_run(tmp_path / "out").tasks.values()
     assert [row["python"]["status"] for row in task.scores.to_dicts()] == ["FAILED", "FAILED"]
-    assert (
-        "there is no key 'events'; keys: 'items', 'turns'"
-        in task.scores.to_dicts()[0]["python"]["reason"]
-    )
+    reason = task.scores.to_dicts()[0]["python"]["reason"]
+    assert "there is no key 'events'; keys: 'items', 'turns'" in reason
 
 
 CODE = (

@@ -31,9 +31,7 @@ def test_a_bundle_of_the_later_era_runs(
     assert code == 0
     (task,) = result["tasks"]
     assert (task["key"], task["counts"]["samples"]) == ("mcqa-own", 2)
-    assert [(metric["name"], metric["value"]) for metric in task["metrics"]] == [
-        ("MCQA Accuracy", 0.5)
-    ]
+    assert [(one["name"], one["value"]) for one in task["metrics"]] == [("MCQA Accuracy", 0.5)]
     assert [gate["status"] for gate in result["gates"]] == ["PASS", "PASS"]
     for path in tmp_path.rglob("*"):
         assert path.is_dir() or b"sk-secret" not in path.read_bytes()

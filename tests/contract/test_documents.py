@@ -153,9 +153,7 @@ def test_every_example_is_run() -> None:
     assert folders == names | OTHER_EXAMPLES.keys()
     assert not any(is_not_run(text) for text in texts.splitlines())
     lost = [
-        name
-        for name, file in OTHER_EXAMPLES.items()
-        if not re.search(rf'["/]{name}["/]', read(file))
+        one for one, file in OTHER_EXAMPLES.items() if not re.search(rf'["/]{one}["/]', read(file))
     ]
     assert lost == []
 

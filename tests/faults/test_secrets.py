@@ -248,7 +248,7 @@ def test_a_secret_of_an_address_in_a_file_is_in_no_sink(
     plan = json.loads((project / "run.yaml").read_text())
     address = f"http://me:{secret}@127.0.0.1:9/v1"
     plan["models"][0]["config"] = {
-        name: text.format(address, secret) for name, text in config.items()
+        name: url.format(address, secret) for name, url in config.items()
     }
     (project / "run.yaml").write_text(json.dumps(plan))
     done = [call("-v", "run", project, "--out", project / "run"), call("check", project, "--json")]

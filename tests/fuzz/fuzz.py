@@ -68,7 +68,7 @@ def search(name: str, words: Sequence[str]) -> None:
 
     # What was imported before is not watched: nothing of the project is loaded until here.
     watched = next(
-        (rooms for start, rooms in WATCHED.items() if name.startswith(start)), ELSE_WATCHED
+        (rooms for kind, rooms in WATCHED.items() if name.startswith(kind)), ELSE_WATCHED
     )
     packages = sorted({room.partition(".")[0] for room in watched})
     passed_over = [module for module in list_modules() if not module.startswith(watched)]

@@ -183,7 +183,7 @@ def _describe(value: object) -> str:
 def _make_samples(rows: Sequence[dict[str, object]]) -> Samples:
     """Return rows as a table whose columns are all encoded."""
     cells = [
-        {name: None if cell is None else json.dumps(cell) for name, cell in row.items()}
+        {key: None if cell is None else json.dumps(cell) for key, cell in row.items()}
         for row in rows
     ]
     frame = pl.DataFrame(cells, schema={"a": pl.String, "b c": pl.String})

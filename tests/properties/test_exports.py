@@ -182,6 +182,6 @@ def test_csv_says_what_its_values_say(values: pl.Series, is_raw: bool) -> None: 
         shown = values if is_raw else guard_column(values)
         assert [cell[0] for cell in cells] == [text or "" for text in shown]
     elif values.dtype == pl.Float64:
-        assert [float(cell[0]) if cell[0] else None for cell in cells] == clean_numbers(
+        assert [float(text) if text else None for (text, *_) in cells] == clean_numbers(
             values.to_list()
         )

@@ -56,9 +56,7 @@ class Bucket:
     def list(self, prefix: str = "") -> list[str]:
         """Return the keys below a prefix."""
         listing = ET.fromstring(self._ask("GET", f"/{self.name}?list-type=2&prefix={prefix}"))  # noqa: S314 - of our own server
-        return sorted(
-            element.text or "" for element in listing.iter() if element.tag.endswith("}Key")
-        )
+        return sorted(node.text or "" for node in listing.iter() if node.tag.endswith("}Key"))
 
     def read_all(self, prefix: str) -> dict[str, bytes]:
         """Return the objects below a prefix, by what follows it."""

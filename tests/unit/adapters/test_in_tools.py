@@ -176,11 +176,7 @@ def load_rows() -> list[dict[str, Any]]:
     kept = [
         row for row in rows if row["options"] and "".join(row["choices"]) in ascii_uppercase[:10]
     ]
-    kept = [
-        row
-        for row in kept
-        if row["choices"][0] == "A" and len(set(row["options"])) == len(row["options"])
-    ]
+    kept = [r for r in kept if r["choices"][0] == "A" and len({*r["options"]}) == len(r["options"])]
     for number, row in enumerate(kept):
         answer = row["choices"].index(row["label"] or "A")
         row["answer"] = row["choices"][(answer + (number % 4 == 0)) % len(row["choices"])]
@@ -262,8 +258,7 @@ def compare(log: Path, score: str) -> pl.DataFrame:
     assert rows["their_score"].to_list() == rows["is_correct"].to_list()
     assert task.metrics["Accuracy"].value == rows["their_score"].mean()
     expected = [
-        read(row["completion"], row["choices"], row["options"]).choice == row["answer"]
-        for row in ROWS
+        read(r["completion"], r["choices"], r["options"]).choice == r["answer"] for r in ROWS
     ]
     assert rows["is_correct"].to_list() == [float(one) for one in expected]
     return rows
@@ -290,14 +285,8 @@ def test_inspect_scores_its_own_log_again(tool: Callable[..., str], tmp_path: Pa
     """`inspect score` of a log that Inspect's own scorer has judged; it holds both scores then."""
     task = take_block("python", "inspect_scorer").replace("inspect_scorer()", "choice()")
     log = evaluate(tool, f"from inspect_ai.scorer import choice\n{task}")
-    words = (
-        "--scorer",
-        "answerkey/stated_answer",
-        "--action",
-        "append",
-        "--output-file",
-        "again.eval",
-    )
+    command = "--scorer answerkey/stated_answer --action append --output-file again.eval"
+    words = command.split()
     told = {"MADE_API_KEY": "none", "MADE_BASE_URL": "http://127.0.0.1:9"}
     tool("inspect", "-m", "inspect_ai", "score", log, *words, **told)
     rows = compare(tmp_path / "again.eval", "stated_answer")
@@ -352,15 +341,8 @@ def test_lighteval_evaluates_with_the_metric(tool: Callable[..., str], tmp_path:
     """`lighteval` with the page's file of tasks."""
     (tmp_path / "capitals.py").write_text(take_block("python", "lighteval_metric"))
     (tmp_path / "model.py").write_text(LIGHTEVAL_MODEL.replace("PATTERN", repr(NUMBER.pattern)))
-    words = (
-        "custom",
-        "made",
-        "model.py",
-        "capitals|0",
-        "--custom-tasks",
-        "capitals.py",
-        "--save-details",
-    )
+    command = "custom made model.py capitals|0 --custom-tasks capitals.py --save-details"
+    words = command.split()
     tool("lighteval", "-c", LIGHTEVAL, *words, "--output-dir", "out")
     (log,) = (tmp_path / "out").rglob("details_*.parquet")
     compare(log, "stated_answer")

@@ -126,8 +126,6 @@ def quiz(tmp_path: Path, server: TestServer, monkeypatch: pytest.MonkeyPatch) ->
     """
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "task.yaml").write_text(json.dumps(QUIZ))
-    rows = [
-        {"question": f"question {number}?", "answer": "ABCD"[number % 4]} for number in range(120)
-    ]
+    rows = [{"question": f"question {n}?", "answer": "ABCD"[n % 4]} for n in range(120)]
     write_rows(tmp_path / "rows.jsonl", rows)
     return ["task.yaml", "--dataset", "rows.jsonl", "--model", f"{server.url}#m"]

@@ -143,14 +143,8 @@ def test_a_missing_column_is_found_before_any_is_scored(call: Call, said: list[s
 
 def test_several_models_and_several_columns_exclude_each_other(call: Call, said: list[str]) -> None:
     """Nothing says whose completions are in which column."""
-    more = [
-        "--completion-column",
-        "z",
-        "--completion-column",
-        "said.x",
-        "--model",
-        "builtin/random",
-    ]
+    options = "--completion-column z --completion-column said.x --model builtin/random"
+    more = options.split()
     assert call("run", *said, *more).code == 0
     refused = call("run", *said, *more, "--model", "builtin/longest")
     assert refused.code == 2

@@ -149,7 +149,7 @@ def test_a_list_of_runs_shows_which_one_is_damaged(call: Call, spoiled: Path) ->
     shutil.copytree("done", spoiled.parent / "whole")
     (spoiled / SCORES).unlink()
     told = {
-        Path(one["path"]).name: one for one in call("runs", spoiled.parent, "--json").json["runs"]
+        Path(run["path"]).name: run for run in call("runs", spoiled.parent, "--json").json["runs"]
     }
     assert (told["whole"]["status"], told["run"]["status"]) == ("complete", "unreadable")
 
@@ -177,8 +177,6 @@ def test_an_incomplete_run_whose_tables_are_damaged_is_resumed(call: Call) -> No
     assert call("export", "done", "--to", "jsonl").code == 0
     file.write_text(json.dumps(told), encoding="utf-8")
     source = Path("done/tasks/small/task.json")
-    source.write_text(
-        source.read_text(encoding="utf-8").replace("answer", "anzwer"), encoding="utf-8"
-    )
+    source.write_text(source.read_text().replace("answer", "anzwer"))
     refused = call("resume", "done")
     assert (refused.code, f"`{source}` has changed" in refused.err) == (2, True)

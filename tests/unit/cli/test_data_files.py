@@ -146,10 +146,7 @@ def test_completions_of_another_file_are_scored(call: Call, mine: str) -> None:
 
 def test_the_caller_corrects_what_was_recognised(call: Call) -> None:
     """`--column` decides what fits in two ways, in every command that takes a data file."""
-    rows = [
-        {"question": "?", "options": ["x", "y", "z"], "answer": 1 + number % 2}
-        for number in range(4)
-    ]
+    rows = [{"question": "?", "options": ["x", "y", "z"], "answer": 1 + n % 2} for n in range(4)]
     write_rows(Path("mine.jsonl"), rows)
     for words in (
         "run mine.jsonl --model builtin/longest",
@@ -280,9 +277,7 @@ def test_names_of_ones_own_files_have_defaults(call: Call, mine: str) -> None:
         "type": "single_turn_solver",
         "input_builder": {"type": "chat_completion", "input_messages": prompt},
     }
-    Path("quiz.yaml").write_text(
-        json.dumps({"definition": {"solver": solver, "scorers": [scorer]}})
-    )
+    write_rows(Path("quiz.yaml"), [{"definition": {"solver": solver, "scorers": [scorer]}}])
     told = call(
         "run", "quiz.yaml", "--dataset", mine, "--model", "builtin/constant?choice=B", "--json"
     )
@@ -331,9 +326,7 @@ def test_mmlus_own_csv_has_no_header(call: Call, tmp_path: Path) -> None:
 def test_many_options_are_numbered(call: Call) -> None:
     """The prompt asks for a number, and replies of two digits are read."""
     options = [f"name {number}" for number in range(1, 31)]
-    rows = [
-        {"question": "Who?", "options": options, "answer": place} for place in (0, 9, 26, 26, 29)
-    ]
+    rows = [{"question": "Who?", "options": options, "answer": n} for n in (0, 9, 26, 26, 29)]
     write_rows(Path("many.jsonl"), rows)
     asked = call("run", "many.jsonl", "--model", "builtin/random", "--dry-run").out
     assert "  | 27. name 27\n" in asked
@@ -348,12 +341,7 @@ def test_many_options_are_numbered(call: Call) -> None:
 def test_json_booleans_are_true_and_false(call: Call) -> None:
     """Whoever answers in these words is understood."""
     rows = [{"question": f"Is {number} even?", "answer": number % 2 == 0} for number in range(4)]
-    replies = [
-        {"completion": "True"},
-        {"completion": "False"},
-        {"completion": "A"},
-        {"completion": "A"},
-    ]
+    replies = [{"completion": text} for text in ("True", "False", "A", "A")]
     write_rows(Path("even.jsonl"), rows)
     write_rows(Path("replies.jsonl"), replies)
     told = call("score", "even.jsonl", "--completions", "replies.jsonl", "--json")

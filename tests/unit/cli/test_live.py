@@ -302,10 +302,10 @@ def test_a_batch_under_way_is_collected_by_resume(
         _, said = process.communicate(timeout=300)
     if how != signal.SIGKILL:
         assert process.returncode == 128 + how
-        assert (
+        goes_on = (
             "warning: the batch `batch_1` of 120 calls goes on at the endpoint, and is paid for\n"
-            in said
         )
+        assert goes_on in said
         assert said.endswith("\nto go on where it stopped: answerkey resume half\n")
     early = call("resume", "half", "--no-batch")
     assert early.code == 2

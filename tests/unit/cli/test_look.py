@@ -67,16 +67,10 @@ def test_runs_lists_what_there_is(call: Call, run_folder: Path) -> None:
 def test_the_next_steps_name_this_run(call: Call, project: Path) -> None:
     """And a sample that is worth a look."""
     score = (
-        "score",
-        project / "task.yaml",
-        "--dataset",
-        "rows.jsonl",
-        "--completion-column",
-        "completions.m",
+        f"score {project}/task.yaml --dataset rows.jsonl --completion-column completions.m".split()
     )
     write_rows(
-        Path("rows.jsonl"),
-        [{"answer": "A", "completions": {"m": name}} for name in ("A", "so", "B")],
+        Path("rows.jsonl"), [{"answer": "A", "completions": {"m": m}} for m in ("A", "so", "B")]
     )
     done = call(*score, "--out", "runs/a").err
     assert "  answerkey report runs/a " in done
@@ -89,9 +83,7 @@ def test_a_comparison_that_cannot_be_made_is_not_proposed(call: Call, project: P
     """Beside a run with other truths there is nothing to compare with."""
     words = ("score", project / "task.yaml", "--dataset", "rows.jsonl")
     for name, answers in {"a": "ABC", "b": "BBC"}.items():
-        write_rows(
-            Path("rows.jsonl"), [{"answer": answer, "completion": "A"} for answer in answers]
-        )
+        write_rows(Path("rows.jsonl"), [{"answer": truth, "completion": "A"} for truth in answers])
         done = call(*words, "--out", f"runs/{name}")
     assert "E508" in call("compare", "runs/a", "runs/b").err
     assert "  answerkey compare runs/b OTHER_RUN " in done.err

@@ -26,9 +26,7 @@ def words(tmp_path: Path, server: TestServer, quiz: list[str]) -> list[str]:
     """Return the arguments of a run of 40 questions, of which `A`, said to all of them, answers
     ten.
     """
-    rows = [
-        {"question": f"question {number}?", "answer": "ABCD"[number % 4]} for number in range(40)
-    ]
+    rows = [{"question": f"question {n}?", "answer": "ABCD"[n % 4]} for n in range(40)]
     write_rows(tmp_path / "rows.jsonl", rows)
     assert server.asked.total == 0
     return quiz
@@ -111,10 +109,8 @@ def test_a_changed_reply_is_asked_again_and_counted(
     done = call("run", *words, "--json")
     assert (done.code, read_accuracy(done), server.asked.total) == (0, 0.25, 7)
     assert done.json["tasks"][0]["reused"].startswith("33 of 40 replies were reused from the cache")
-    told = (
-        f"warning: 7 records of the call cache `{CACHE.absolute()}` changed on disk and are "
-        "asked again"
-    )
+    cache = f"the call cache `{CACHE.absolute()}`"
+    told = f"warning: 7 records of {cache} changed on disk and are asked again"
     assert done.json["notices"][0].startswith(told)
     assert (call("run", *words, "--json").json["notices"], server.asked.total) == ([], 7)
 

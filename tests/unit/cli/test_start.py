@@ -104,7 +104,7 @@ def test_scoring_loads_no_more_than_it_needs(tmp_path: Path) -> None:
     (tmp_path / "t.yaml").write_text(json.dumps(task))
     write_rows(tmp_path / "d.jsonl", [{"answer": letter} for letter in "ABA"])
     write_rows(
-        tmp_path / "c.jsonl", [{"completion": name} for name in ("A", "B. yes", "Answer: A")]
+        tmp_path / "c.jsonl", [{"completion": text} for text in ("A", "B. yes", "Answer: A")]
     )
     words = ["score", "t.yaml", "--dataset", "d.jsonl", "--completions", "c.jsonl", "--out", "r"]
     script = (
@@ -247,10 +247,7 @@ def test_a_log_is_imported_and_run(call: Call, log: Path) -> None:
         "  their verdict  `pred`: 100.00 % right, 2 judged",
         "  folder         imported/mine",
     ]
-    assert done.err.splitlines() == [
-        "next: answerkey run imported/mine",
-        "next: answerkey audit latest",
-    ]
+    assert done.err == "next: answerkey run imported/mine\nnext: answerkey audit latest\n"
     ran = call("run", "imported/mine")
     assert (ran.code, "Imported verdicts and ours" in ran.out) == (0, True)
     assert "of 2 completions; right by the imported verdicts 100.00 %, by ours 50.00 %" in ran.out

@@ -280,9 +280,7 @@ def test_the_exit_code_is_true_though_nobody_reads(
 ) -> None:
     """`answerkey run … 2>&1 | head -3` exits with 3, 1 or 2 as it would without the pipe."""
     monkeypatch.setenv(colour, "1")
-    rows = [
-        {"question": f"Which {n}?", "options": ["x", "y"], "answer": "AB"[n % 2]} for n in range(20)
-    ]
+    rows = [{"question": f"{n}?", "options": ["x", "y"], "answer": "AB"[n % 2]} for n in range(20)]
     write_rows(Path("rows.jsonl"), rows)
     if "done" in command:
         made = "run rows.jsonl --model builtin/random --fail-under 0.9 --out done"

@@ -432,7 +432,7 @@ def test_examples_of_a_ready_made_task_are_read_from_the_hub(
     """Of the split for them, in the first prompt; without shots that split is not fetched."""
     ready, test = load_ready_made(name), "val" if name == "ceval" else "test"
     files = {
-        path.format(one): make_parquet(**shown, question=[f"of {one}?"]) for one in (test, "dev")
+        path.format(part): make_parquet(**shown, question=[f"of {part}?"]) for part in (test, "dev")
     }
     splits = [{"split": one, "path": f"all/{one}-*"} for one in (test, "dev")]
     result = hub.add(
@@ -457,10 +457,10 @@ def test_a_gated_benchmark_says_what_the_hub_wants(
     hub.add("Idavidrein/gpqa", {"gpqa_diamond.csv": b"x"}, {"configs": configs}).is_gated = True
     assert main(["run", "gpqa", "--model", "builtin/random"]) == 2
     said = capsys.readouterr().err
-    assert (
+    wanted = (
         "dataset `Idavidrein/gpqa` of the hub wants a token, and that you accept its terms first"
-        in said
     )
+    assert wanted in said
     assert (
         "/datasets/Idavidrein/gpqa and set `HF_TOKEN`, or give a copy of its files: "
         "`--dataset FILE`" in said
@@ -481,8 +481,7 @@ def test_a_ready_made_task_joins_the_subjects_of_the_hub(
     result = hub.add("haonan-li/cmmlu", {"cmmlu.py": b""})
     answers = {"agronomy/test": "A", "agronomy/dev": "B", "virology/test": "D"}
     made = {
-        f"{one}/0000.parquet": make_parquet(**columns, Answer=[said])
-        for one, said in answers.items()
+        f"{n}/0000.parquet": make_parquet(**columns, Answer=[said]) for n, said in answers.items()
     }
     result.put(made, ref="refs/convert/parquet")
     assert main(["check", "cmmlu", "--json"]) == 0

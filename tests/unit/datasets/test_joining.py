@@ -44,11 +44,7 @@ def test_parts_of_joined_rows_know_their_files(write: Write, tmp_path: Path) -> 
         write(f"{name}.jsonl", f'{{"q": "{name}1"}}\n{{"q": "{name}2"}}\n')
     rows = read(FolderSource(str(tmp_path))).rows
     near = rows.slice(1, 3).load()
-    assert [str(near.place(number).file)[-7:] for number in range(3)] == [
-        "a.jsonl",
-        "b.jsonl",
-        "b.jsonl",
-    ]
+    assert [str(near.place(n).file)[-7:] for n in range(3)] == ["a.jsonl", "b.jsonl", "b.jsonl"]
     picked = rows.take(pl.Series([0, 3, 5])).load()
     assert picked.values("q") == ["a1", "b2", "c2"]
     assert [picked.place(number).line for number in range(3)] == [1, 2, 2]
@@ -112,9 +108,7 @@ def test_a_template_that_fails_is_told_once_for_each_kind(write: Write) -> None:
     source = LocalSource(str(path), derive={"x": "{{ 'AB'[sample.a] }}", "y": "{{ sample.b }}"})
     with pytest.raises(Problems) as caught:
         read(source)
-    told = [
-        (error.code, error.message.split(":")[0], str(error.where)) for error in caught.value.errors
-    ]
+    told = [(one.code, one.message.split(":")[0], str(one.where)) for one in caught.value.errors]
     assert told == [
         ("E207", "derived column `x`", f"{path}:1"),
         ("E206", "derived column `y`", f"{path}:1, column `b`"),

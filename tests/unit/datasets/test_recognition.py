@@ -40,8 +40,7 @@ def as_frame(samples: Samples) -> pl.DataFrame:
 def ask(*answers: object, **more: object) -> list[dict[str, Any]]:
     """Return a row for each answer, with four options."""
     return [
-        {"question": "Which colour?", "options": FOUR, "answer": answer, **more}
-        for answer in answers
+        {"question": "Which colour?", "options": FOUR, "answer": truth, **more} for truth in answers
     ]
 
 
@@ -117,9 +116,7 @@ def test_the_last_row_decides_as_much_as_the_first(monkeypatch: pytest.MonkeyPat
 def test_labels_of_the_table_come_before_places() -> None:
     """A number among the labels that a table states is a label; they are what may be answered."""
     choices = {"text": FOUR, "label": ["1", "2", "3", "4"]}
-    found, frame = read(
-        [{"question": "?", "choices": choices, "answer": name} for name in ("1", "2")]
-    )
+    found, frame = read([{"question": "?", "choices": choices, "answer": n} for n in ("1", "2")])
     assert (found.form, frame["truth"].to_list()) == ("label", ["1", "2"])
     assert frame["choices"][0].to_list() == ["1", "2", "3", "4"]
 

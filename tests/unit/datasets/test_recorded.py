@@ -39,11 +39,10 @@ def match(
     rows: Cells | Rows, dataset: Dataset, column: str | None = None, num_trials: int = 1
 ) -> Completions:
     """Return the completions of these rows for the samples of a dataset."""
-    table = (
-        load_rows(rows, name="answers.jsonl", by_trial=True).rows
-        if isinstance(rows, Sequence)
-        else rows
-    )
+    if isinstance(rows, Sequence):
+        table = load_rows(rows, name="answers.jsonl", by_trial=True).rows
+    else:
+        table = rows
     result = match_completions(table, dataset, column=column, num_trials=num_trials)
     return result.read(dataset.samples())
 

@@ -180,9 +180,7 @@ def test_a_project_reads_from_this_machine_only_if_the_caller_allows_it(
     url, host = f"{internal.server.url}{QUIZ}", internal.server.url.rpartition("/")[2]
     monkeypatch.chdir(tmp_path)
     Path("task.yaml").write_text(TASK, encoding="utf-8")
-    Path("data.yaml").write_text(
-        f"key: quiz\nsource:\n  type: url\n  url: {url}\n", encoding="utf-8"
-    )
+    Path("data.yaml").write_text(f"key: quiz\nsource:\n  type: url\n  url: {url}\n")
     run = ["run", "task.yaml", "--model", "builtin/constant?choice=A", "--dataset"]
     assert main([*run, "data.yaml"]) == 2
     assert capsys.readouterr().err == (

@@ -150,9 +150,8 @@ def test_one_filter_is_taken_and_the_others_are_told(desk: Desk) -> None:
     assert desk.said("their_score") == [0.0]
     assert "their_answer" not in desk.said()[0]
     assert "filter `strict` is taken; others: `loose`" in result.notices[0].message
-    assert (
-        desk.bring(log, score="exact_match,loose").tasks[0].description.score == "exact_match,loose"
-    )
+    (task,) = desk.bring(log, score="exact_match,loose").tasks
+    assert task.description.score == "exact_match,loose"
     assert desk.said("their_answer") == ["B"]
 
 
@@ -329,7 +328,7 @@ def test_continuations_that_are_letters_leave_the_options_to_the_prompt(desk: De
     """A passage stays."""
     asked = "Read: They met.\nWhich?\nA. Lyon\nB. Paris\nAnswer:"
     arguments = {
-        f"gen_args_{at}": {"arg_0": asked, "arg_1": f" {letter}"} for at, letter in enumerate("AB")
+        f"gen_args_{n}": {"arg_0": asked, "arg_1": f" {one}"} for n, one in enumerate("AB")
     }
     doc = {"question": "Which?", "context": "They met."}
     desk.bring(desk.lines(MAPS, [ranked(doc=doc, arguments=arguments)]))

@@ -99,7 +99,7 @@ def test_references_asked_one_by_one_are_ranked(desk: Desk) -> None:
     desk.bring(log)
     assert desk.said("completion") == ["B", "A"]
     ranking = desk.said("logprobs")[0]["ranking"]
-    assert [(part["continuation"], part["logprob"]) for part in ranking] == [
+    assert [(one["continuation"], one["logprob"]) for one in ranking] == [
         (" one", -2.0),
         (" two", -1.0),
     ]

@@ -133,9 +133,7 @@ def test_samples_that_come_again_are_trials_in_any_order(desk: Desk, names: str)
     imported = bring(desk, *(record(name, next(trials[name])) for name in names))
     assert (imported.samples, imported.tasks[0].num_trials) == (3, 3)
     assert desk.asked("sample_id") == ["b", "a", "c"]
-    rows = [
-        (name, place, f"{name} {trial}") for name in "bac" for place, trial in enumerate((2, 5, 9))
-    ]
+    rows = [(name, n, f"{name} {trial}") for name in "bac" for n, trial in enumerate((2, 5, 9))]
     assert desk.said("sample_id", "trial", "completion") == rows
 
 

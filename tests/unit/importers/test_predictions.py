@@ -61,14 +61,8 @@ def test_predictions_and_reviews_are_joined_by_their_index(desk: Desk) -> None:
     assert (result.kind, told.task, told.model) == ("evalscope", "arc_easy", "some-model")
     assert (told.score, result.tasks[0].their_mean) == ("accuracy", 0.5)
     assert desk.asked()[0] == {"sample_id": "1", **WHICH, "original": {"subject": "maps"}}
-    columns = [
-        "completion",
-        "their_score",
-        "finish_reason",
-        "prompt_tokens",
-        "completion_tokens",
-        "latency",
-    ]
+    names = "completion their_score finish_reason prompt_tokens completion_tokens latency"
+    columns = names.split()
     assert desk.said(*columns)[0] == ("A", 0.0, "stop", 9, 2, 0.5)
 
 

@@ -42,12 +42,8 @@ def row(number: int = 0, text: str = "B", **fields: Any) -> dict[str, Any]:  # n
 def whole(*rows: dict[str, Any]) -> dict[str, Any]:
     """Return the JSON of an evaluation."""
     results = {"version": 3, "prompts": [], "results": list(rows), "stats": {"successes": 1}}
-    return {
-        "evalId": "eval-x",
-        "results": results,
-        "config": {"providers": []},
-        "shareableUrl": None,
-    }
+    whole = {"evalId": "eval-x", "results": results, "config": {"providers": []}}
+    return {**whole, "shareableUrl": None}
 
 
 def test_a_row_is_a_test_with_its_variables(desk: Desk) -> None:

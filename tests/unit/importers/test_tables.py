@@ -60,9 +60,7 @@ def test_json_lines_with_places_messages_and_trials(desk: Desk) -> None:
     ]
     assert desk.bring(desk.lines("mine.jsonl", rows)).tasks[0].statuses == {"OK": 1, "REFUSED": 1}
     assert (desk.asked("answer"), desk.said("their_score")) == (["B", "A"], [1.0, 0.0])
-    rows = [
-        {"sample_id": "a", "trial": trial, "answer": "A", "completion": "A"} for trial in (0, 1)
-    ]
+    rows = [{"sample_id": "a", "trial": n, "answer": "A", "completion": "A"} for n in (0, 1)]
     assert desk.bring(desk.lines("mine.jsonl", rows)).tasks[0].num_trials == 2
 
 
@@ -329,14 +327,8 @@ def test_a_shared_row_is_a_question_a_reply_and_a_verdict(desk: Desk) -> None:
     assert desk.asked() == [
         {"sample_id": "7", **WHICH, "category": "maps", "original": {"subject": "maps"}}
     ]
-    names = (
-        "completion",
-        "reasoning",
-        "their_score",
-        "their_answer",
-        "prompt_tokens",
-        "completion_tokens",
-    )
+    listed = "completion reasoning their_score their_answer prompt_tokens completion_tokens"
+    names = listed.split()
     assert desk.said(*names) == [("It is B.", "hm", 1.0, "B", 9, 3)]
 
 
@@ -352,9 +344,9 @@ def test_replies_are_trials_the_last_turn_an_error_or_silence(desk: Desk) -> Non
     ]
     desk.bring(desk.lines("rows.jsonl", rows))
     first = [
-        one
-        for one in desk.said("sample_id", "trial", "completion", "completion_status")
-        if one[1] == 0
+        row
+        for row in desk.said("sample_id", "trial", "completion", "completion_status")
+        if row[1] == 0
     ]
     assert [one[2:] for one in first] == [
         ("A", "OK"),

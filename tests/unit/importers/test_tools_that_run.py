@@ -280,14 +280,8 @@ def ask_inspect(tool: Tool, url: str, form: str = "eval") -> tuple[Path, float]:
 def ask_lm_eval(tool: Tool, url: str) -> tuple[Path, float]:
     """Let lm-eval ask; return its log and its number."""
     model = f"model=made,base_url={url}/chat/completions"
-    words = [
-        "--tasks",
-        "made_text",
-        "--include_path",
-        "tasks",
-        "--apply_chat_template",
-        "--log_samples",
-    ]
+    options = "--tasks made_text --include_path tasks --apply_chat_template --log_samples"
+    words = options.split()
     start = ("-m", "lm_eval", "run", "--model", "local-chat-completions", "--model_args", model)
     tool("lm-eval", *start, *words, "--output_path", "out")
     folder = Path("out", "made").resolve()

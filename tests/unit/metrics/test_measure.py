@@ -90,8 +90,7 @@ def test_a_metric_sees_samples() -> None:
 
 
 SUM_UP = (
-    "def compute_metrics(scores):\n    return {{'sum': sum(one['values']['{}'] for one in "
-    "scores)}}\n"
+    "def compute_metrics(scores):\n return {{'sum': sum(row['values']['{}'] for row in scores)}}\n"
 )
 
 

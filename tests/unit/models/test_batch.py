@@ -204,10 +204,7 @@ class Kept:
 
 def tell(completions: list[Completion]) -> list[str | None]:
     """Return the texts, or the errors."""
-    return [
-        completion.text if completion.error is None else completion.error
-        for completion in completions
-    ]
+    return [reply.text if reply.error is None else reply.error for reply in completions]
 
 
 def name_questions(count: int) -> list[str]:

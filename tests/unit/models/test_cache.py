@@ -264,9 +264,7 @@ def test_caches_are_listed_without_following_links(home: Path) -> None:
 
     A link in place of a cache, and journals, cannot be cleared.
     """
-    results = {
-        cache.name: (cache.entries, cache.size, cache.is_clearable) for cache in list_caches()
-    }
+    results = {one.name: (one.entries, one.size, one.is_clearable) for one in list_caches()}
     assert results.pop("calls") == (1, (home / "calls.sqlite").stat().st_size, True)
     assert results == {"downloads": (2, 5, True), "hub": (0, 0, False), "runs": (1, 5, False)}
 

@@ -64,8 +64,8 @@ class FakeEndpoint:
     Its clock is one in which sleep takes no time, but time passes.
     """
 
-    answer: Callable[[str, int], HttpReply | NoReply] = lambda question, attempt: say(
-        f"{question} {attempt}"
+    answer: Callable[[str, int], HttpReply | NoReply] = lambda text, attempt: say(
+        f"{text} {attempt}"
     )
     asked: list[str] = field(default_factory=list)
     at_once: int = 0
@@ -132,9 +132,7 @@ def test_completions_come_in_the_order_of_the_calls() -> None:
     """Whatever is answered first, each call gets its own completion at its own place."""
     with FakeEndpoint().open() as client:
         completions = client.complete(number_calls(300))
-    assert [completion.text for completion in completions] == [
-        f"q{number} 1" for number in range(300)
-    ]
+    assert [reply.text for reply in completions] == [f"q{n} 1" for n in range(300)]
     assert completions[0] == Completion(
         "q0 1",
         prompt=[{"role": "user", "content": "q0"}],
@@ -178,15 +176,11 @@ def test_what_the_ledger_knows_is_not_asked() -> None:
     with endpoint.open(ledger=ledger, watch=events.append) as client:
         assert [one.text for one in client.complete(calls)] == ["known", "b 1", "c 1", "c 1"]
     assert sorted(endpoint.asked) == ["b", "c"]
-    assert sorted(event.call.sample_id for event in events if isinstance(event, Finished)) == [
+    assert sorted(one.call.sample_id for one in events if isinstance(one, Finished)) == [
         "001",
         "002",
     ]
-    known = [
-        [call.sample_id for call, _ in event.calls]
-        for event in events
-        if isinstance(event, Remembered)
-    ]
+    known = [[call.sample_id for call, _ in e.calls] for e in events if isinstance(e, Remembered)]
     assert known == [["000"], ["003"]]
 
 
@@ -260,9 +254,7 @@ def test_an_endpoint_that_never_answers_is_given_up(
 def test_a_refused_key_stops_everything() -> None:
     """After the first 401 nothing more is sent, ever; what was answered before is kept."""
     ledger = MemoryLedger()
-    endpoint = FakeEndpoint(
-        lambda question, _: say("bad key", 401) if question == "q20" else say(question)
-    )
+    endpoint = FakeEndpoint(lambda text, _: say("bad key", 401) if text == "q20" else say(text))
     with endpoint.open(ledger=ledger, limits=Limits(max_concurrent=2)) as client:
         for calls in (number_calls(1000), make_calls("another")):
             with pytest.raises(SolverError, match="E304"):
@@ -292,11 +284,8 @@ def test_the_pause_an_endpoint_asks_for_holds_for_all_at_one_at_a_time() -> None
 
     def answer(question: str, attempt: int) -> HttpReply:
         moments.append(endpoint.time)
-        return (
-            say("wait", 429, retry_after="30")
-            if (question, attempt) == ("q0", 1)
-            else say(question)
-        )
+        is_early = (question, attempt) == ("q0", 1)
+        return say("wait", 429, retry_after="30") if is_early else say(question)
 
     endpoint.answer = answer
     with endpoint.open(limits=Limits(max_concurrent=1)) as client:

@@ -148,9 +148,7 @@ def call_endpoint(
             client.executor = InlineExecutor()  # type: ignore[assignment]
             client.open_http = lambda *_: endpoint  # type: ignore[assignment]
             opened.append(client)
-        calls = [
-            Call(str(one), str(one), 0, [{"role": "user", "content": "q"}]) for one in range(count)
-        ]
+        calls = [Call(str(n), str(n), 0, [{"role": "user", "content": "q"}]) for n in range(count)]
         rounds, rest = [Round(client, calls) for client in opened], iter(calls)
         for one in rounds:
             one._waiting = rest  # all take from the same calls

@@ -28,10 +28,8 @@ from answerkey.models.providers import Connection
 from answerkey.sandbox import Snippet
 
 KEY = "sk-canary-0123456789"
-KEYS = {
-    f"{name}_API_KEY": f"{KEY}-{name}"
-    for name in ("OPENAI", "ANTHROPIC", "GEMINI", "TOGETHER", "AZURE")
-}
+KEYED = ("OPENAI", "ANTHROPIC", "GEMINI", "TOGETHER", "AZURE")
+KEYS = {f"{name}_API_KEY": f"{KEY}-{name}" for name in KEYED}
 MINE = Secret(KEY, "caller")
 EVIL, LAB = "https://evil.example/v1", "https://lab.example/v1"
 
@@ -556,9 +554,7 @@ def test_a_bare_name_gets_its_provider(typed: str, name: str) -> None:
 
 def test_every_provider_is_documented() -> None:
     """The reference has each name with its base URL and its API."""
-    page = (Path(__file__).parents[3] / "docs" / "reference" / "models.md").read_text(
-        encoding="utf-8"
-    )
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "models.md").read_text()
     for name, one in PROVIDERS.items():
         url = f"`{one.base_url}`"
         if one.base_url is None:

@@ -520,10 +520,8 @@ def test_an_image_that_was_replaced_is_noticed_by_resume(
         picture.write_bytes(PNG + b"more")
         refused = call("resume", tmp_path / "run")
         assert refused.code == 2
-        assert (
-            "error[E505]: the run's image cannot be opened again: its content has changed"
-            in refused.err
-        )
+        changed = "error[E505]: the run's image cannot be opened again: its content has changed"
+        assert changed in refused.err
         assert f"--> {picture}" in refused.err
         picture.write_bytes(PNG)
         assert call("resume", tmp_path / "run").code == 0

@@ -182,7 +182,7 @@ def test_what_a_model_lacks_is_told(
 def test_simulated_accuracy_is_what_the_model_means() -> None:
     """In the bare style the share of right letters is the accuracy; wrong ones are spread."""
     counts = Counter(
-        one.text for one in ask_builtin("builtin/simulated?accuracy=0.7&style=bare", number=4000)
+        x.text for x in ask_builtin("builtin/simulated?accuracy=0.7&style=bare", number=4000)
     )
     assert 2700 < counts["C"] < 2900
     assert all(330 < counts[choice] < 470 for choice in "ABD")
@@ -191,9 +191,8 @@ def test_simulated_accuracy_is_what_the_model_means() -> None:
 @pytest.mark.parametrize("style", [name for name in STYLE_NAMES if name != "mixed"])
 def test_simulated_style_uses_its_own_forms(style: str) -> None:
     """Every form of a style appears, and no other."""
-    results = {
-        one.text for one in ask_builtin(f"builtin/simulated?accuracy=1&style={style}", number=300)
-    }
+    replies = ask_builtin(f"builtin/simulated?accuracy=1&style={style}", number=300)
+    results = {reply.text for reply in replies}
     assert results == {form.format(c="C", t="y", o="?") for form in STYLES[style]}
 
 
@@ -302,10 +301,7 @@ class PackageOwn:
         self.sizes.append(len(questions))
         if self.name.endswith("broken"):
             raise RuntimeError("out of memory")
-        said = [
-            Completion(f"{question.sample_id} {question.truth} {question.trial}")
-            for question in questions
-        ]
+        said = [Completion(f"{one.sample_id} {one.truth} {one.trial}") for one in questions]
         return said[:-1] if self.name.endswith("short") else said
 
 
@@ -381,9 +377,7 @@ def test_docs_name_every_model_parameter_and_share() -> None:
     """The reference page lists each built-in model, its parameters and the shares of the mixed
     style.
     """
-    page = (Path(__file__).parents[3] / "docs" / "reference" / "models.md").read_text(
-        encoding="utf-8"
-    )
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "models.md").read_text()
     for kind, built in BUILTIN_MODELS.items():
         assert f"`builtin/{kind}`" in page
         assert all(f"`{parameter}`" in page for parameter in built.parameters)

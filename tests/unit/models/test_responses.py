@@ -428,10 +428,8 @@ def test_logprobs_are_kept() -> None:
 
     Infinities, which JSON does not have, become null.
     """
-    body = (
-        b'{"choices": [{"message": {"content": "B"}, "logprobs": {"content": [{"logprob": '
-        b"-1e999}]}}]}"
-    )
+    first = b'{"message": {"content": "B"}, "logprobs": {"content": [{"logprob": -1e999}]}}'
+    body = b'{"choices": [' + first + b"]}"
     assert read_body(200, body, take_chat).logprobs == {"content": [{"logprob": None}]}
     choice = {"text": "B", "logprobs": {"token_logprobs": [-0.5]}}
     assert read({"choices": [choice]}, take_text).logprobs == {"token_logprobs": [-0.5]}

@@ -75,9 +75,7 @@ def test_a_killed_process_loses_nothing_that_was_added(tmp_path: Path) -> None:
         "journal.keep_batch(Submitted('file-1', 'model', ['a', 'b']));"
         "os.kill(os.getpid(), 9)"
     )
-    assert (
-        subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False).returncode == -9
-    )
+    assert subprocess.run([sys.executable, "-c", script, tmp_path], check=False).returncode == -9
     with closing(open_store(tmp_path)) as journal:
         assert len(journal.find([make_call(str(n)) for n in range(60)])) == 50
         assert journal.list_batches("model") == [BATCH]

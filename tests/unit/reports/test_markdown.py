@@ -104,9 +104,7 @@ def test_each_gate_is_a_test_case(gated: Callable[..., Run]) -> None:
     """
     notes = {GateStatus.NOT_DECIDED: "no baseline", GateStatus.SKIPPED: "for others"}
     statuses = (GateStatus.PASS, GateStatus.FAIL, *notes)
-    root = read(
-        write_junit([gated(*[make_gate(status, note=notes.get(status)) for status in statuses])])
-    )
+    root = read(write_junit([gated(*[make_gate(name, note=notes.get(name)) for name in statuses])]))
     (suite,) = root
     counts = {"tests": "5", "failures": "1", "errors": "1", "skipped": "1"}
     about = {"name": "Demo (builtin/simulated?accuracy=0.8 SIMULATED)", "time": "90"}
@@ -117,7 +115,7 @@ def test_each_gate_is_a_test_case(gated: Callable[..., Run]) -> None:
         {"classname": "demo", "name": "the run is complete", "time": "0"},
         0,
     )
-    assert [[problem.tag for problem in gate] for gate in gates] == [
+    assert [[part.tag for part in gate] for gate in gates] == [
         *([], ["failure"], ["error"], ["skipped"])
     ]
     for gate in gates:

@@ -212,9 +212,7 @@ def make_scores(rows: Sequence[dict[str, Any]]) -> Scores:
 
 
 DRAWN = [
-    show(f"e{place}", one, shift, drawn=True)
-    for place, one in enumerate(CONTENTS)
-    for shift in range(3)
+    show(f"e{n}", one, shift, drawn=True) for n, one in enumerate(CONTENTS) for shift in range(3)
 ]
 
 
@@ -262,9 +260,7 @@ def test_what_cannot_be_answered_is_left_out_and_counted() -> None:
     found = debias(ASKED)["pride_accuracy"]
     assert (found.value, found.n_excluded) == (None, {"no_prior": 3})
     digits = {"choices": ["0", "1", "2"], "ground_truth_choice": "0"}
-    others = [
-        show(f"o{place}", one, 0, drawn=False, **digits) for place, one in enumerate(CONTENTS)
-    ]
+    others = [show(f"o{n}", cell, 0, drawn=False, **digits) for n, cell in enumerate(CONTENTS)]
     failed = {**show("f", CONTENTS[0], 0, drawn=False), "status": "FAILED"}
     unknown = show("u", CONTENTS[0], 0, drawn=False, probabilities=None)
     foreign = show("t", CONTENTS[0], 0, drawn=False, ground_truth_choice="Z")

@@ -31,9 +31,7 @@ def score(answers: str, texts: Sequence[str | None], **fields: object) -> Run:
 def score_trials(samples: int, trials: int) -> Run:
     """Return a run in which every trial of every sample is right."""
     numbers = [divmod(number, trials) for number in range(samples * trials)]
-    replies = [
-        {"sample_id": f"{1 + row:06d}", "trial": trial, "completion": "A"} for row, trial in numbers
-    ]
+    replies = [{"sample_id": f"{1 + row:06d}", "trial": n, "completion": "A"} for row, n in numbers]
     task = make_task(LETTERED, trials={"num_trials": trials})
     return ak.score(task, [{"answer": "A"}] * samples, replies)
 

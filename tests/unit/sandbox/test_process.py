@@ -450,8 +450,7 @@ def test_nothing_of_the_callers_environment_reaches_the_snippet(
 def test_death_with_a_living_child_is_told_as_death() -> None:
     """A child that keeps the connection open does not turn a death into a timeout."""
     source = (
-        "import os, time\ndef compute_scores(s):\n    os.fork() or time.sleep(60)\n    "
-        "os._exit(5)\n"
+        "import os, time\ndef compute_scores(s):\n    os.fork() or time.sleep(60)\n    os._exit(5)"
     )
     process = SnippetProcess(make_snippet(source), seconds=SECONDS)
     with process, pytest.raises(SnippetError) as caught:
@@ -495,9 +494,7 @@ def test_value_that_cannot_be_passed_on_is_told() -> None:
     values = f"[{', '.join(SPOILED)}]"
     source = f"loop = []\nloop.append(loop)\ndef compute_scores(s):\n    return {values}[s['n']]"
     problems = run(source, *([{"n": n}, {}] for n in range(len(SPOILED))))
-    told = [
-        (problem.kind, problem.message) for problem in problems if isinstance(problem, SnippetError)
-    ]
+    told = [(one.kind, one.message) for one in problems if isinstance(one, SnippetError)]
     assert told == [("bad_value", message) for message in SPOILED.values()]
 
 

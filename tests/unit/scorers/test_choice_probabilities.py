@@ -77,10 +77,8 @@ def test_probabilities_are_read_after_the_thoughts(thoughts: tuple[str, ...]) ->
 
 def test_thoughts_without_an_answer_have_no_answer_token() -> None:
     """What is cut off within its thoughts names no choice."""
-    assert (
-        judge_probabilities(send("A", {"A": 0.9}, "<think>"), CHOICES, "A").reason
-        == "NO_ANSWER_TOKEN"
-    )
+    thinking = judge_probabilities(send("A", {"A": 0.9}, "<think>"), CHOICES, "A")
+    assert thinking.reason == "NO_ANSWER_TOKEN"
 
 
 def test_values_are_those_of_their_definitions() -> None:
@@ -138,10 +136,8 @@ def test_without_probabilities_a_row_is_failed_with_the_reason(
 def test_a_continuation_without_a_length_cannot_be_divided_by_it(length: object) -> None:
     """Neither can one whose length no continuation has."""
     ranking = [{"logprob": -1.0, "tokens": length}, {"logprob": -2.0, "tokens": 1}]
-    assert (
-        judge_probabilities({"ranking": ranking}, "AB", "A", normalise="tokens").reason
-        == "NO_LOGPROBS"
-    )
+    score = judge_probabilities({"ranking": ranking}, "AB", "A", normalise="tokens")
+    assert score.reason == "NO_LOGPROBS"
 
 
 @pytest.mark.parametrize(("normalise", "best"), [("none", "A"), ("tokens", "B"), ("bytes", "C")])

@@ -18,9 +18,8 @@ def test_verdicts_are_told_with_their_passage(
     extraction: str | dict[str, str], text: str, sentence: str
 ) -> None:
     """The sentence says which part of the rule decided, and where in the text."""
-    assert (
-        explain_verdict(text, CHOICES, judge(text, CHOICES, "B", extraction, OPTIONS)) == sentence
-    )
+    score = judge(text, CHOICES, "B", extraction, OPTIONS)
+    assert explain_verdict(text, CHOICES, score) == sentence
 
 
 def test_long_passages_are_cut() -> None:
@@ -66,10 +65,10 @@ def test_literal_rule_is_explained_by_its_own_character() -> None:
 def test_failed_rows_are_the_datasets_fault() -> None:
     """A FAILED row is explained by what is wrong with the row."""
     sentence = explain_verdict("A", CHOICES, judge("A", CHOICES, "E"))
-    assert (
-        sentence
-        == "FAILED: the ground truth of this row is not one single character out of its choices"
+    no_choice = (
+        "FAILED: the ground truth of this row is not one single character out of its choices"
     )
+    assert sentence == no_choice
 
 
 def test_reasons_stand_in_the_order_in_which_they_are_tried() -> None:

@@ -113,9 +113,7 @@ def test_truth_changes_nothing_that_is_asked() -> None:
         samples = samples_from_frame(pl.DataFrame({"n": [0]}))
         scorer = StringEqualsMcqa(truth, list(CHOICES), extraction=STATED, options=list(OPTIONS))
         score_table(scorer.bind(reader, key="quiz"), samples, record(samples, [VAGUE]))
-        asked.append(
-            [(one.messages, one.choices, one.options, one.truth, one.text) for one in reader.asked]
-        )
+        asked.append([(r.messages, r.choices, r.options, r.truth, r.text) for r in reader.asked])
     assert asked[0][0][1:] == (None, None, None, "")
     assert asked.count(asked[0]) == 4
 
@@ -195,9 +193,7 @@ def test_unusable_reply_leaves_the_verdict_of_the_rule() -> None:
     for text, one in zip(said, result, strict=True):
         alone = judge(text, CHOICES, "B", "stated_answer")
         assert one.values == alone.values
-        kept = {
-            name: value for name, value in one.metadata.items() if not name.startswith("fallback")
-        }
+        kept = {key: cell for key, cell in one.metadata.items() if not key.startswith("fallback")}
         assert kept == alone.metadata
         assert one.metadata["fallback_text"] == "I like them all."
 
@@ -222,7 +218,7 @@ def test_failed_call_is_an_error_of_the_sample(error: str | None, told: str) -> 
     )
     assert (result[0].status.value, result[0].reason) == ("ERROR", "FALLBACK_CALL_FAILED")
     assert result[0].values == {"is_correct": None}
-    assert {name for name, value in result[0].metadata.items() if value is not None} == {
+    assert {name for name, cell in result[0].metadata.items() if cell is not None} == {
         "fallback_error"
     }
     assert result[0].metadata["fallback_error"] == told
@@ -241,9 +237,7 @@ def test_failed_call_is_an_error_of_the_sample(error: str | None, told: str) -> 
 def test_every_rule_may_have_one(extraction: dict[str, str], name: str) -> None:
     """Also those without parts, and a pattern."""
     result = score(Reader(lambda _: "B"), ["Final: C", "(no idea)"], extraction)
-    rules = {
-        row.metadata["extraction_rule"] for row in result.rows() if row.metadata["fallback_text"]
-    }
+    rules = {r.metadata["extraction_rule"] for r in result.rows() if r.metadata["fallback_text"]}
     assert rules == {f"{name}/fallback"}
     assert list_metadata(result, "predicted_choice")[1] == "B"
 

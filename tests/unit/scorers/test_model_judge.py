@@ -540,9 +540,8 @@ def test_label_of_any_kind_has_no_enum(server: TestServer) -> None:
     table = record(samples, ["Canberra"])
     with open_judge(server) as model:
         score_table(free.bind(model, key="tone"), samples, table)
-    assert not any(
-        request.body and "response_format" in request.body for request in server.asked.requests
-    )
+    bodies = [request.body for request in server.asked.requests]
+    assert not any(body and "response_format" in body for body in bodies)
 
 
 def test_faults_change_nothing() -> None:

@@ -97,10 +97,7 @@ def test_failing_templates_are_found_before_a_model_is_asked() -> None:
     problems, _ = StringEquals("{{ sample.anser }}", "{{ 1 // sample.answer }}").check_rows(
         build_samples(0, 1)
     )
-    assert [(problem.position, problem.error.code) for problem in problems] == [
-        (0, "E206"),
-        (0, "E207"),
-    ]
+    assert [(one.position, one.error.code) for one in problems] == [(0, "E206"), (0, "E207")]
     assert StringEquals("x", f"{{{{ {CONTENT}.missing }}}}").check_rows(build_samples(0)) == (
         [],
         [],

@@ -36,9 +36,7 @@ def make_asked(count: int = 3) -> Samples:
 def list_shown(setting: Examples, samples: Samples, pool: Samples) -> list[list[object] | str]:
     """Return the questions that each sample is shown, or its error."""
     picked = pick_examples(setting, samples, pool)
-    return [
-        one.message if isinstance(one, RowError) else [row["q"] for row in one] for one in picked
-    ]
+    return [one.message if isinstance(one, RowError) else [r["q"] for r in one] for one in picked]
 
 
 def test_same_seed_shows_the_same_examples() -> None:

@@ -269,11 +269,8 @@ def test_the_fingerprint_is_of_what_counts(write: Write) -> None:
         TASK + "      metrics: [{type: mean, field: is_correct, name: Accuracy}]\n",
     ]
     assert len(fingerprints(write, same)) == 1
-    other = [
-        TASK,
-        TASK + "      extraction: first_character_literal\n",
-        TASK + "      purpose: qa\n",
-    ]
+    more = ("", "      extraction: first_character_literal\n", "      purpose: qa\n")
+    other = [TASK + line for line in more]
     assert len(fingerprints(write, other)) == 3
 
 

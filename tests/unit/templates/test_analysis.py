@@ -68,10 +68,8 @@ def test_a_name_that_is_never_set_is_refused(template: str, name: str) -> None:
     """
     with pytest.raises(SpecError) as caught:
         Template.compile(template)
-    assert (caught.value.code, caught.value.message) == (
-        "E112",
-        f"`{name}` is not defined in this template",
-    )
+    message = f"`{name}` is not defined in this template"
+    assert (caught.value.code, caught.value.message) == ("E112", message)
 
 
 @pytest.mark.usefixtures("everywhere")

@@ -49,14 +49,8 @@ def run_pytest(folder: Path, *words: str, is_new: bool = False) -> tuple[int, st
 
     Answerkey is loaded before unless it `is_new`.
     """
-    plugin = [
-        "-p",
-        "answerkey.testing.pytest_plugin",
-        "-p",
-        "no:cacheprovider",
-        "--basetemp",
-        "temporary",
-    ]
+    options = "-p answerkey.testing.pytest_plugin -p no:cacheprovider --basetemp temporary"
+    plugin = options.split()
     given = ["-q", "-rs", "-W", "ignore::pytest.PytestAssertRewriteWarning", *plugin, *words]
     names = [name for name in os.environ if not name.startswith("PYTEST_")]
     environment = {name: os.environ[name] for name in names}

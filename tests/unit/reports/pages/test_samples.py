@@ -161,9 +161,7 @@ def test_trials_are_rows(tmp_path: Path, make_run: MakeRun) -> None:
 def test_orders_of_options_are_rows(tmp_path: Path, make_run: MakeRun) -> None:
     """Each order is a row with its own id; choices are shown as they were asked."""
     orders = ([0, 1, 2], [1, 2, 0], [2, 0, 1])
-    replies = [
-        {"sample_id": "000001", "option_order": order, "completion": "A"} for order in orders
-    ]
+    replies = [{"sample_id": "000001", "option_order": one, "completion": "A"} for one in orders]
     file = write_lines(tmp_path / "replies.jsonl", replies)
     plain = [{name: list_rows()[0][name] for name in ("question", "options", "answer")}]
     order = {"options": "{{ sample.options }}", "orders": "rotations"}

@@ -169,9 +169,7 @@ def test_the_whole_page_prints(stage: Stage) -> None:
     assert len(stage.page.pdf(print_background=False)) > 10_000
 
 
-def test_the_colours_follow_the_system_until_one_chooses(
-    report: str, open_first: OpenStage
-) -> None:
+def test_colours_follow_the_system_until_one_chooses(report: str, open_first: OpenStage) -> None:
     """Dark where the system is dark, and as chosen from then on."""
     stage = open_first(report, color_scheme="dark")
     levels = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3)"
@@ -231,9 +229,7 @@ def test_without_scripts_the_page_says_what_to_do(report: str, open_stage: OpenS
     assert hint.inner_html() == "answerkey show RUN"
 
 
-def test_completions_of_trials_are_not_called_samples(
-    tmp_path: Path, call: Call, open_first: OpenStage
-) -> None:
+def test_trials_are_not_called_samples(tmp_path: Path, call: Call, open_first: OpenStage) -> None:
     """Counts of samples say how their trials make one verdict.
 
     Counts of completions are called so.

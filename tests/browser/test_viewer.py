@@ -107,9 +107,7 @@ def test_the_list_is_searched(stage: Stage) -> None:
     expect(stage.find("table.runs tbody tr")).to_contain_text("asked")
 
 
-def test_the_server_and_the_report_find_the_same_rows(
-    stage: Stage, report: str, open_stage: OpenStage
-) -> None:
+def test_server_and_report_find_the_same(stage: Stage, report: str, open_stage: OpenStage) -> None:
     """One interface, two sources of rows, the same rows in the same order."""
     route = open_run(stage, "first")
     page = open_stage(report)
@@ -182,7 +180,7 @@ def slow_project(tmp_path: Path) -> Iterator[SlowProject]:
         may_go_on.set()
 
 
-def test_a_run_under_way_is_followed(
+def test_a_live_run_is_followed(
     slow_project: SlowProject, view: View, open_first: OpenStage
 ) -> None:
     """It appears when one looks, and at the end its number is there by itself."""

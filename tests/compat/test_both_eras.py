@@ -103,9 +103,7 @@ def write_recorded(folder: Path, **definition: object) -> Path:
         ("{{ (solver_output | tojson | fromjson).trace.get_last_assistant_text() }}", 0.5),
     ],
 )
-def test_later_names_are_there_without_a_prompt(
-    tmp_path: Path, value: str, accuracy: float
-) -> None:
+def test_later_names_exist_without_a_prompt(tmp_path: Path, value: str, accuracy: float) -> None:
     """A recorded text is an exchange of one message; a text that nobody said is none."""
     scorer = {"type": "string_equals", "ground_truth": "{{ sample.answer }}", "value": value}
     run = answerkey.run(write_recorded(tmp_path, scorers=[scorer]), out=tmp_path / "out")
@@ -154,9 +152,7 @@ CODE = (
         },
     ],
 )
-def test_custom_inference_in_the_names_of_both_eras(
-    tmp_path: Path, config: dict[str, object]
-) -> None:
+def test_custom_inference_in_names_of_both_eras(tmp_path: Path, config: dict[str, object]) -> None:
     """The later function is given the messages in a mapping; the answers are the same."""
     file = write_inference(tmp_path, config)
     run = answerkey.run(file, out=tmp_path / "out", trust_code=True)

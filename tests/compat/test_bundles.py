@@ -37,7 +37,7 @@ def test_a_bundle_of_the_later_era_runs(
         assert path.is_dir() or b"sk-secret" not in path.read_bytes()
 
 
-def test_the_provider_model_of_a_bundle_has_the_platforms_key(
+def test_a_bundles_provider_model_has_the_platforms_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """`openai/gpt-4.1-nano` is `openai$gpt-4-1-nano`; `--config` chooses it."""
@@ -109,9 +109,7 @@ def test_what_is_foreign_is_refused_by_name_in_one_list(
         ),
     ],
 )
-def test_files_that_are_no_run_files_are_refused(
-    tmp_path: Path, text: str, code: str, message: str
-) -> None:
+def test_other_files_are_refused(tmp_path: Path, text: str, code: str, message: str) -> None:
     """The hint says what to write instead."""
     (tmp_path / "run.yaml").write_text(text)
     loaded = load_plan(tmp_path)
@@ -119,7 +117,7 @@ def test_files_that_are_no_run_files_are_refused(
     assert loaded.errors[0].hint
 
 
-def test_a_folder_of_documents_is_a_dataset(
+def test_folders_of_documents_are_datasets(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One row for each, as where the source comes from."""

@@ -131,7 +131,7 @@ def install(tool: str) -> Path:
 
 @pytest.mark.parametrize("make", [make_rows, read_rows])
 @pytest.mark.parametrize("tool", PACKAGES)
-def test_an_extractor_reads_what_its_harness_reads(
+def test_extractors_read_as_their_harness(
     tool: str, make: Callable[[], list[dict[str, Any]]]
 ) -> None:
     """In at least 99.5 % of made and of real completions: the same choice, or none."""

@@ -114,7 +114,7 @@ def store(desk: Desk, call: Call, s3_server: str) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.place)
-def test_every_block_does_what_its_page_says(
+def test_blocks_do_as_their_page_says(
     desk: Desk, block: Block, request: pytest.FixtureRequest
 ) -> None:
     """Each command ends with the exit code of the page, else with 0, and prints what the page

@@ -155,9 +155,7 @@ def list_tables() -> Iterator[tuple[str, Iterable[object], Iterable[object]]]:
     ("listed", "expected"),
     [pytest.param(listed, expected, id=name) for name, listed, expected in list_tables()],
 )
-def test_a_page_lists_what_the_code_has(
-    listed: Iterable[object], expected: Iterable[object]
-) -> None:
+def test_pages_list_what_the_code_has(listed: Iterable[object], expected: Iterable[object]) -> None:
     """Every field, output, reason, section, code and finding has its line, and nothing else has."""
     assert list(listed) == list(expected)
 

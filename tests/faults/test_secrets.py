@@ -319,7 +319,7 @@ def test_a_presigned_dataset_is_used_and_its_signature_stored_nowhere(
         "ftp://a?key={0}",
     ],
 )
-def test_a_redirect_of_a_dataset_shows_no_secret(
+def test_redirects_of_data_show_no_secret(
     project: Path, call: Call, web: str, location: str
 ) -> None:
     """What a server sends us on to may be signed, and is no bug of ours."""

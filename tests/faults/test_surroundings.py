@@ -59,9 +59,7 @@ def test_a_folder_that_cannot_be_created_is_an_error(
 
 
 @pytest.mark.parametrize("more", [(), ("--copy",)])
-def test_a_full_disk_leaves_no_half_written_file(
-    project: Path, call: Call, more: tuple[str, ...]
-) -> None:
+def test_a_full_disk_leaves_no_half_file(project: Path, call: Call, more: tuple[str, ...]) -> None:
     """When scores cannot be written the command ends with E502, and no part stands under its name.
 
     The run folder says how far it came, and `resume` goes on when there is room again.
@@ -125,9 +123,7 @@ def test_a_file_without_room_is_an_error_and_is_not_left_behind(
     assert sorted(path.name for path in project.iterdir()) == before
 
 
-def test_a_column_to_stratify_by_that_is_not_there_is_found_by_check(
-    project: Path, call: Call
-) -> None:
+def test_check_finds_that_a_column_to_stratify_by_is_missing(project: Path, call: Call) -> None:
     """`check` finds what selecting rows would refuse."""
     selection = {"num_samples": 1, "subsampling": "random", "stratify_by": "categry"}
     write_run(project, [], task=TASK, run_config=selection)

@@ -141,7 +141,7 @@ def test_the_filter_makes_each_response_a_choice_or_the_fallback() -> None:
         ({"options": None, "choices": ["A", "B", "C"]}, "[invalid]"),
     ],
 )
-def test_the_filter_finds_choices_and_options_in_the_document(
+def test_the_filter_finds_its_choices_in_the_document(
     fields: dict[str, Any], expected: str
 ) -> None:
     """Fields are named, also inside of a field; labels may be listed."""

@@ -296,7 +296,7 @@ def test_inspect_scores_its_own_log_again(tool: Callable[..., str], tmp_path: Pa
     assert own.tasks[0].their_mean < sum(rows["their_score"]) / len(ROWS)
 
 
-def test_the_scorer_says_what_it_read_and_refuses_what_it_cannot_judge(
+def test_the_scorer_says_what_it_read_and_what_it_cannot_judge(
     tool: Callable[..., str],
 ) -> None:
     """A target of several letters, no choices, and a shuffle that rewrites completions are

@@ -88,7 +88,7 @@ DAMAGES: dict[str, tuple[Callable[[], object], int]] = {
 
 
 @pytest.mark.parametrize("kind", DAMAGES)
-def test_lost_records_are_told_and_asked_again(
+def test_lost_records_are_asked_again(
     call: Call, stop: Stop, server: TestServer, kind: str
 ) -> None:
     """No changed letter is taken for an answer.

@@ -108,7 +108,7 @@ def test_what_is_missing_or_changed_is_named(
 
 @pytest.mark.parametrize("command", ["show", "compare", "report"])
 @pytest.mark.parametrize(("part", "name"), [("counts", "valid"), ("dataset", "samples")])
-def test_a_changed_count_is_told(
+def test_changed_counts_are_told(
     call: Call, spoiled: Path, command: str, part: str, name: str
 ) -> None:
     """The counts of `run.json` are those of `metrics.json`."""

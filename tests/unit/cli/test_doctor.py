@@ -397,7 +397,7 @@ def test_a_task_of_log_probabilities_needs_them(server: TestServer, task: list[s
     assert result["good"] is False
 
 
-def test_a_longer_reply_that_the_task_reads_is_a_note(
+def test_longer_replies_that_are_read_are_a_note(
     call: Call, server: TestServer, task: list[str]
 ) -> None:
     """What the scorer reads is good enough for it."""

@@ -60,7 +60,7 @@ def calls_model(folder: str) -> str:
     return str(json.loads(Path(folder, "run.json").read_text())["tasks"][0]["model"]["name"])
 
 
-def test_cached_tokens_are_counted_priced_and_exported(
+def test_cached_tokens_are_counted_and_priced(
     call: Call, server: BatchServer, words: Words
 ) -> None:
     """In the summary, in `--json` and in the export; the third number of `--price` is theirs."""
@@ -393,7 +393,7 @@ def test_a_run_goes_on_where_no_cluster_is(call: Call, server: BatchServer, word
     assert server.asked.total == 120
 
 
-def test_a_cluster_that_says_nothing_is_gone(
+def test_a_silent_cluster_is_gone(
     call: Call, words: Words, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Something else may listen where a cluster was."""

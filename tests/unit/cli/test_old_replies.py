@@ -96,9 +96,7 @@ def test_reused_replies_are_said_in_the_summary_and_the_gate(
     assert REUSED in Path("page.html").read_text()
 
 
-def test_a_changed_reply_is_asked_again_and_counted(
-    call: Call, server: TestServer, words: list[str]
-) -> None:
+def test_changed_replies_are_asked_again(call: Call, server: TestServer, words: list[str]) -> None:
     """Forty letters that were changed in the file change no number."""
     words = [*words, "--cache-policy", "reuse"]
     assert read_accuracy(call("run", *words, "--json")) == 0.25

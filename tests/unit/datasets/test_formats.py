@@ -62,17 +62,13 @@ def refuse(path: Path) -> list[str]:
     ],
     ids=range(18),
 )
-def test_rows_are_read_as_written(
-    write: Write, name: str, text: str, rows: list[list[object]]
-) -> None:
+def test_rows_are_as_written(write: Write, name: str, text: str, rows: list[list[object]]) -> None:
     """Text stays text, and every value keeps its type."""
     assert [list(row.values()) for row in load_table(write(name, text)).samples.rows()] == rows
 
 
 @pytest.mark.parametrize(("name", "text", "lines"), CASES["lines"])
-def test_a_row_knows_the_line_on_which_it_starts(
-    write: Write, name: str, text: str, lines: list[int]
-) -> None:
+def test_rows_know_their_first_line(write: Write, name: str, text: str, lines: list[int]) -> None:
     """Blank lines and line breaks inside cells are counted."""
     samples = load_table(write(name, text)).samples
     assert [samples.place(row).line for row in range(len(samples))] == lines
@@ -211,9 +207,7 @@ def test_names_that_do_not_fit_are_refused(
         ("a.arrow", "stream"),
     ],
 )
-def test_binary_tables_are_read_with_row_numbers_as_lines(
-    write: Write, name: str, kind: str
-) -> None:
+def test_rows_of_binary_tables_have_numbers_as_lines(write: Write, name: str, kind: str) -> None:
     """Parquet, Arrow files and Arrow streams are read natively; a row's line is its number."""
     samples = load_table(write(name, dump(FRAME, kind))).samples
     assert [dict(row) for row in samples.rows()] == FRAME.to_dicts()
@@ -289,9 +283,7 @@ def test_a_file_without_rows_is_refused(write: Write, name: str) -> None:
         ),
     ],
 )
-def test_other_files_are_refused_with_what_they_are(
-    write: Write, name: str, raw: bytes, hint: str
-) -> None:
+def test_refusals_say_what_a_file_is(write: Write, name: str, raw: bytes, hint: str) -> None:
     """A file of another format gives E202 and what it seems to be."""
     with pytest.raises(DataError, match=f"(?s)E202.*= help: {re.escape(hint)}$"):
         load_table(write(name, raw))
@@ -311,7 +303,7 @@ def type_cell(write: Write, cell: str, kind: ColumnKind) -> object:
 
 
 @pytest.mark.parametrize(("cell", "kind", "expected"), CASES["cells"])
-def test_cells_take_the_type_asked_for(
+def test_cells_have_the_type_asked(
     write: Write, cell: str, kind: ColumnKind, expected: object
 ) -> None:
     """Text cells become values; an empty cell is null."""

@@ -390,7 +390,7 @@ def test_files_are_chosen_by_what_is_asked_for(
     assert choose_files(asked, NAMES, {"configs": [config]} if config else {}) == found
 
 
-def test_a_ready_made_task_reads_its_dataset_from_the_hub(
+def test_ready_made_tasks_read_data_of_the_hub(
     hub: Hub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`answerkey run mmlu` without more; its config chooses the split."""
@@ -449,9 +449,7 @@ def test_examples_of_a_ready_made_task_are_read_from_the_hub(
         assert (path.format("dev") in str(hub.asked)) == bool(shots)
 
 
-def test_a_gated_benchmark_says_what_the_hub_wants(
-    hub: Hub, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_gated_benchmarks_say_what_is_wanted(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
     """At `run`, with the address of its terms and how to give a file."""
     configs = [{"config_name": "gpqa_diamond", "data_files": "gpqa_diamond.csv"}]
     hub.add("Idavidrein/gpqa", {"gpqa_diamond.csv": b"x"}, {"configs": configs}).is_gated = True
@@ -467,7 +465,7 @@ def test_a_gated_benchmark_says_what_the_hub_wants(
     )
 
 
-def test_a_ready_made_task_joins_the_subjects_of_the_hub(
+def test_ready_made_tasks_join_the_hubs_subjects(
     hub: Hub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """CMMLU is read from the branch with Parquet files, a folder for each subject."""

@@ -243,9 +243,7 @@ def test_truths_that_are_hidden_are_refused(truth: object) -> None:
         (ask("A", choices=["x", "y", "z", "v"])[0], {}, "E215", "2 ways"),
     ],
 )
-def test_what_is_not_there_is_named(
-    row: Row, chosen: dict[str, str], code: str, words: str
-) -> None:
+def test_what_is_missing_is_named(row: Row, chosen: dict[str, str], code: str, words: str) -> None:
     """With the columns that there are."""
     with pytest.raises(DataError, match=words) as caught:
         read([row], **chosen)

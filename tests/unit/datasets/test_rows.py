@@ -54,7 +54,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("block", [1, 7, 1000])
-def test_any_part_is_that_part_of_the_whole(
+def test_parts_are_parts_of_a_whole(
     table: Rows, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Slices, picks and slices of picks have the rows, ids and lines that they have in the
@@ -372,8 +372,6 @@ def test_any_column_reads_back_exactly(cells: list[object]) -> None:
         ([1, [1]], None),
     ],
 )
-def test_a_type_is_native_only_if_all_share_it(
-    cells: list[object], dtype: pl.DataType | None
-) -> None:
+def test_a_type_that_all_share_is_native(cells: list[object], dtype: pl.DataType | None) -> None:
     """Values that differ in type, mappings and lists of lists have no native type."""
     assert infer_type(cells) == dtype

@@ -155,7 +155,7 @@ def test_a_pinned_source_gives_the_same_rows_or_none(bucket: Bucket, parquet: Pa
         refuse(pinned, "is expected")
 
 
-def test_a_project_cannot_make_us_fetch_without_bound(
+def test_projects_cannot_fetch_without_bound(
     bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is fetched whole may not be larger than its source says.
@@ -213,7 +213,7 @@ def test_words_of_the_server_are_shown_without_secrets(
 
 
 @pytest.mark.parametrize(("scheme", "library"), [("s3", "s3fs"), ("gs", "gcsfs")])
-def test_a_missing_package_is_named(
+def test_missing_packages_are_named(
     scheme: str, library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The library is imported for the first address; without it the package is named."""
@@ -225,9 +225,7 @@ def test_a_missing_package_is_named(
         load_table(f"{scheme}://bucket/rows.jsonl")
 
 
-def test_settings_that_will_not_do_are_told(
-    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wrong_settings_are_told(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the library says about the environment becomes an error of ours.
 
     Help names the variables.

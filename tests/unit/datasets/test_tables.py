@@ -68,7 +68,7 @@ def test_the_digest_of_rows_tells_values_apart() -> None:
         (pl.DataFrame({"sample_id": pl.Series([3, 4], dtype=pl.UInt16)}), ["3", "4"]),
     ],
 )
-def test_the_column_is_the_id_as_text(
+def test_columns_become_text_ids(
     rows: pl.DataFrame | list[dict[str, object]], ids: list[str]
 ) -> None:
     """Text and whole numbers of any width are ids; the column itself keeps its values."""
@@ -117,9 +117,7 @@ def test_a_large_file_is_kept_in_a_temporary_file_until_the_end(tmp_path: Path) 
     assert list(folder.iterdir()) == []
 
 
-def test_a_full_disk_is_told_with_the_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_names_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """E201 names the folder of temporary files, and how to choose another."""
     (tmp_path / "rows.csv").write_text("q,n\n" + "a,b\n" * 50)
 

@@ -134,7 +134,7 @@ def test_what_cannot_be_fetched_is_told_at_once(web: Site) -> None:
     )
 
 
-def test_redirects_are_few_and_safe(
+def test_redirects_are_safe(
     web: Site, serve: Callable[[Callable[[Handler], None]], Server]
 ) -> None:
     """Another server of this machine will do.

@@ -121,9 +121,7 @@ def test_anything_that_can_be_called_has_a_name(make: Any, name: str) -> None:  
     ("kind", "limit", "most"),
     [("say", None, 1), ("say", 4, 4), ("say_later", None, 64), ("say_later", 5, 5)],
 )
-def test_as_many_calls_are_under_way_as_are_allowed(
-    kind: str, limit: int | None, most: int
-) -> None:
+def test_as_many_calls_as_allowed_are_under_way(kind: str, limit: int | None, most: int) -> None:
     """One of a plain function, and as many of an async one as an endpoint is sent, unless
     `max_concurrent` says otherwise; results keep their order.
     """

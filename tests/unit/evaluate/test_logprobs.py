@@ -196,9 +196,7 @@ class OwnModel:
 
 
 @pytest.mark.parametrize(("normalise", "accuracy"), [("none", 2 / 3), ("bytes", 1 / 3)])
-def test_a_model_in_the_process_ranks_continuations(
-    project: Project, normalise: str, accuracy: float
-) -> None:
+def test_models_in_the_process_can_rank(project: Project, normalise: str, accuracy: float) -> None:
     """It is asked once for each sample, and what it said is in the journal."""
     write(project, {**PROBABILITIES, "normalise": normalise}, solver=RANKING)
     model = OwnModel()
@@ -218,7 +216,7 @@ def test_the_tokens_of_a_model_in_the_process_are_not_known(project: Project) ->
     assert project.run(model=OwnModel()).tasks["quiz"].counts["failed"] == 3
 
 
-def test_a_model_of_a_package_ranks_and_is_sure(
+def test_a_packages_model_ranks_and_is_sure(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An entry point finds the same class; `complete` gives probabilities of letters."""

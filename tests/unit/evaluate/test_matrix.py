@@ -97,9 +97,7 @@ def plan_two_endpoints(project: Project, urls: Sequence[str]) -> Path:
     return folder
 
 
-def test_two_specifications_of_one_run_are_asked_at_the_same_time(
-    project: Project, serve: Serve
-) -> None:
+def test_two_specifications_of_one_run_are_asked_together(project: Project, serve: Serve) -> None:
     """Where their endpoints differ: each answers only once both have been asked."""
     barrier = threading.Barrier(2)
 
@@ -149,7 +147,7 @@ def test_models_of_one_endpoint_share_its_limits(project: Project, serve: Serve)
     assert (made.status, dict(server.asked.statuses)) == ("complete", {200: 48})
 
 
-def test_each_dataset_is_opened_once(
+def test_datasets_open_once(
     project: Project, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For two tasks with the same prompt and three models, rows are read once."""
@@ -194,9 +192,7 @@ def test_a_run_that_fails_does_not_stop_the_others(project: Project, serve: Serv
     assert (good.asked.total, locked.asked.total) == (6, 6)
 
 
-def test_a_model_that_is_down_ends_only_the_tasks_that_need_it(
-    project: Project, serve: Serve
-) -> None:
+def test_a_model_that_is_down_ends_only_tasks_that_need_it(project: Project, serve: Serve) -> None:
     """The fallback of one task cannot be reached: the tasks without it are finished, before and
     after.
     """
@@ -307,9 +303,7 @@ def test_a_run_that_is_gone_is_told_of(project: Project) -> None:
     assert raised.value.code == "E501"
 
 
-def test_a_run_that_cannot_go_on_does_not_keep_the_others_from_it(
-    project: Project, serve: Serve
-) -> None:
+def test_a_run_that_cannot_go_on_does_not_stop_the_others(project: Project, serve: Serve) -> None:
     """One whose folder is damaged is among the errors."""
     run_matrix(project, ["http://127.0.0.1:9/v1#down", name(serve(LETTERS))])
     (broken,) = (project.folder / "all").glob("1-*/run.json")

@@ -159,9 +159,7 @@ def test_files_that_have_changed_are_e505(project: Project, name: str, *, is_gon
         ({"rescored_from": {"path": "/old", "started_at": None}}, "`/old` is not the run any more"),
     ],
 )
-def test_a_run_that_cannot_be_resumed_says_why(
-    project: Project, change: dict[str, Any], message: str
-) -> None:
+def test_a_refused_resume_says_why(project: Project, change: dict[str, Any], message: str) -> None:
     """E507, whatever is missing."""
     stopped = interrupt(project, model=MODEL)
     manifest = json.loads((stopped / "run.json").read_text())
@@ -396,9 +394,7 @@ HEADER = ["name", "question", "A", "B", "answer", "completion"]
 
 
 @pytest.mark.parametrize("named_by", ["name", ""])
-def test_rows_of_a_recognised_file_are_derived_when_they_are_loaded(
-    tmp_path: Path, named_by: str
-) -> None:
+def test_rows_of_a_recognised_file_are_derived_when_loaded(tmp_path: Path, named_by: str) -> None:
     """Some of them are what they are among all of them, with the ids of the run."""
     file = tmp_path / "rows.csv"
     with file.open("w", newline="") as stream:

@@ -65,9 +65,7 @@ def record(texts: list[str] = SAID) -> list[dict[str, object]]:
     ]
 
 
-def test_each_sample_is_asked_in_every_trial(
-    project: Project, tmp_path: Path, call: Called
-) -> None:
+def test_every_trial_asks_each_sample(project: Project, tmp_path: Path, call: Called) -> None:
     """One row per sample and trial, sample after sample, in tables, exports and what is opened
     again.
 
@@ -102,9 +100,7 @@ def test_each_sample_is_asked_in_every_trial(
     assert "Sample 000002 in task quiz, trial 2" in call("explain", tmp_path / "out", "2").out
 
 
-def test_trials_differ_and_the_first_is_what_it_always_was(
-    project: Project, tmp_path: Path
-) -> None:
+def test_trials_differ_and_the_first_is_as_it_always_was(project: Project, tmp_path: Path) -> None:
     """A model that draws draws anew in each trial; trial 0 is the run without trials."""
     many = ak.run(write_plan(project), out=tmp_path / "many").tasks["quiz"].completions
     once = project.run("once", model=SIMULATED).tasks["quiz"].completions

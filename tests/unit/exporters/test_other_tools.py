@@ -66,7 +66,7 @@ def test_every_eval_ever_gets_files_that_point_at_each_other(run: Run, tmp_path:
 
 
 @long
-def test_every_eval_ever_validates_our_files(
+def test_every_eval_ever_takes_our_files(
     run: Run, tmp_path: Path, run_tool: Callable[..., str]
 ) -> None:
     """By its own validator, which wants Python 3.12; without an error."""
@@ -98,7 +98,7 @@ print(json.dumps([found["metrics.Accuracy"][0], b"Accuracy" in kept, len(mlflow.
 
 
 @long
-def test_the_recipes_log_to_mlflow_and_to_wandb(
+def test_recipes_log_to_mlflow_and_wandb(
     run: Run, tmp_path: Path, run_tool: Callable[..., str]
 ) -> None:
     """As the documentation has them, with stores in a folder."""

@@ -247,9 +247,7 @@ class QuizReader(LogReader):
                 yield Record(str(row.text("id")), question, Completion(row.text("completion")))
 
 
-def test_a_log_of_another_package_is_recognised(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_logs_of_other_packages_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its reader is asked before the one that takes any table."""
     point = EntryPoint("quiz", f"{__name__}:QuizReader", "answerkey.importers")
     monkeypatch.setattr(types, "entry_points", lambda **_: [point])

@@ -290,7 +290,7 @@ def test_a_cache_that_is_not_there_is_empty(file: Path) -> None:
     assert not file.exists()
 
 
-def test_a_cache_that_another_process_uses_is_not_deleted(
+def test_a_cache_that_others_use_is_not_deleted(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """E502 says so; what it holds stays."""

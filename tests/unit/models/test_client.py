@@ -241,9 +241,7 @@ def test_a_call_that_fails_for_good_is_a_completion_and_is_kept() -> None:
         ),
     ],
 )
-def test_an_endpoint_that_never_answers_is_given_up(
-    answer: HttpReply | NoReply, match: str, most: int
-) -> None:
+def test_silent_endpoints_are_given_up(answer: HttpReply | NoReply, match: str, most: int) -> None:
     """With few more requests than were under way at the start, and within seconds."""
     endpoint = FakeEndpoint(lambda *_: answer)
     assert endpoint.fail(number_calls(1000), match).exit_code == 3

@@ -181,9 +181,7 @@ def test_azure_is_known_by_its_host_and_has_no_url_of_its_own() -> None:
         ("http://api.openai.com/v1#m", KEYS, None),
     ],
 )
-def test_which_key_an_endpoint_by_url_is_sent(
-    name: str, environment: dict[str, str], sent: str | None
-) -> None:
+def test_the_key_sent_to_a_url(name: str, environment: dict[str, str], sent: str | None) -> None:
     """Its own variable.
 
     Else a provider's key only to that provider, and OpenAI's to this machine.

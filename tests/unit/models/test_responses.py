@@ -392,9 +392,7 @@ RULES = ("first_character", "first_character_literal", "leading_label", "stated_
         (chat("I cannot say", reasoning="hm"), "NOT_A_CHOICE"),
     ],
 )
-def test_a_reply_that_ends_within_its_thoughts_has_its_own_reason(
-    body: object, reason: str
-) -> None:
+def test_a_reply_that_ends_in_its_thoughts_has_its_own_reason(body: object, reason: str) -> None:
     """Whatever the rule, and also where thoughts are only counted; other silence has its own."""
     said = CONNECTION.read(200, json.dumps(body).encode())
     for rule in RULES if reason == CUT else RULES[:1]:

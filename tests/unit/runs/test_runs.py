@@ -124,9 +124,7 @@ def test_a_run_that_is_being_written_is_locked(
     assert list_top(place, request) == left
 
 
-def test_a_journal_in_memory_ends_with_its_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_journal_in_memory_ends_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run without a folder may call models, too: it is complete, and nothing is written
     anywhere.
     """
@@ -278,9 +276,7 @@ def test_a_released_lock_leaves_no_file(tmp_path: Path) -> None:
     FolderLock(tmp_path).close()
 
 
-def test_a_file_that_was_removed_meanwhile_is_not_held(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_is_gone_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A lock on a file that the last holder has just removed counts for nothing: it is taken
     again.
     """

@@ -81,9 +81,7 @@ def score(project: Path, out: object, **options: Any) -> ak.Run:  # noqa: ANN401
 
 
 @pytest.mark.parametrize("num_runs", [1, 3])
-def test_a_run_on_storage_is_the_run_in_a_folder(
-    bucket: Bucket, project: Path, num_runs: int
-) -> None:
+def test_a_run_on_storage_is_as_in_a_folder(bucket: Bucket, project: Path, num_runs: int) -> None:
     """Every object is the file of the same name, byte by byte, times aside.
 
     No key is in any of them. A task that is run several times has its repetitions there, and what

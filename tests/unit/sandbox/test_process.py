@@ -114,9 +114,7 @@ def compute_scores(s):
         ("import os\ndef compute_scores(s):\n    os.fork()\n    return s['n']", [{"n": 1}, {}], 1),
     ],
 )
-def test_function_is_called_and_gives_its_value(
-    source: str, arguments: list[object], value: object
-) -> None:
+def test_functions_give_their_value(source: str, arguments: list[object], value: object) -> None:
     """Once for each call, with what it asks for.
 
     Printing is harmless, and standard input is empty.
@@ -196,9 +194,7 @@ LOADING = "while the snippet was loaded"
         ("import no_module_here", f"ModuleNotFoundError {LOADING}", "import no_module_here"),
     ],
 )
-def test_snippet_that_does_not_load_is_found_at_the_start(
-    source: str, message: str, line: str
-) -> None:
+def test_a_snippet_that_does_not_load_is_found_first(source: str, message: str, line: str) -> None:
     """No function, one that cannot take the arguments, no Python, no end: with the line if there is
     one.
     """
@@ -311,9 +307,7 @@ def test_no_frame_but_the_users_is_shown(source: str, parts: list[str], frames: 
         ("while True: kept.append(bytearray(1 << 20))", SECONDS, "memory", FULL),
     ],
 )
-def test_failure_of_one_call_leaves_the_others(
-    body: str, seconds: float, kind: str, message: str
-) -> None:
+def test_one_failure_leaves_other_calls(body: str, seconds: float, kind: str, message: str) -> None:
     """The values before it are kept.
 
     The call after it has a new process unless it merely raised.
@@ -431,7 +425,7 @@ def test_closed_process_can_be_called_again() -> None:
     process.close()
 
 
-def test_nothing_of_the_callers_environment_reaches_the_snippet(
+def test_nothing_of_the_environment_reaches_the_snippet(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """No key, no PYTHONPATH, and no module of the working folder."""

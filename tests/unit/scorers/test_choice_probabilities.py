@@ -124,9 +124,7 @@ def test_opening_tokens_are_passed_over() -> None:
 
 
 @pytest.mark.parametrize(("logprobs", "reason"), CASES["reasons"])
-def test_without_probabilities_a_row_is_failed_with_the_reason(
-    logprobs: object, reason: str
-) -> None:
+def test_a_row_without_probabilities_is_failed_with_why(logprobs: object, reason: str) -> None:
     """It is never wrong, and never guessed."""
     result = judge_probabilities(logprobs, CHOICES, "A")
     assert (result.status, result.reason, dict(result.values)) == ("FAILED", reason, {})

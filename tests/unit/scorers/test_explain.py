@@ -49,9 +49,7 @@ CHOICES = ["A", "B", "C", "D"]
         ),
     ],
 )
-def test_every_verdict_is_explained_in_one_sentence(
-    completion: str | Completion | None, sentence: str
-) -> None:
+def test_each_verdict_has_one_sentence(completion: str | Completion | None, sentence: str) -> None:
     """The sentence names the character that was read, and the choices where they matter."""
     assert explain_verdict(completion, CHOICES, judge(completion, CHOICES, "B")) == sentence
 

@@ -128,7 +128,7 @@ def test_a_second_scorer_counts_too(call: Call, tmp_path: Path, rows: Path) -> N
     assert failures in call("show", "run").out
 
 
-def test_code_that_always_fails_is_run_on_fifty_samples(
+def test_code_that_always_fails_runs_on_fifty_samples(
     call: Call, tmp_path: Path, rows: Path
 ) -> None:
     """The first 50 fail alike: the rest is left out and counted, unless as many may fail.
@@ -209,7 +209,7 @@ def test_a_stopped_run_can_be_resumed_with_an_allowance(
     assert len(ak.load_run("run").tasks["t"].scores) == 120
 
 
-def test_a_run_stops_before_its_other_tasks(
+def test_runs_stop_before_other_tasks(
     call: Call, tmp_path: Path, rows: Path, server: TestServer
 ) -> None:
     """Neither a repetition nor another task is asked after the first 50 have failed."""

@@ -16,9 +16,7 @@ CASES = read_cases(__file__)
 
 
 @pytest.mark.parametrize(("source", "reads"), CASES["paths"])
-def test_a_template_knows_the_paths_that_decide_its_value(
-    source: str, reads: tuple[str, ...]
-) -> None:
+def test_a_template_knows_which_paths_decide_its_value(source: str, reads: tuple[str, ...]) -> None:
     """A method reads its owner; every name has its own paths."""
     template = Template.compile(source, names=("sample", "scores"))
     paths = [(".".join(map(str, path)) or "sample") for path in template.paths_from("sample")]

@@ -376,7 +376,7 @@ def test_a_worker_limits_itself_before_the_first_row(
     assert timers == [1.0, 1.0, 0, 1.0, 0]
 
 
-def test_limits_that_a_system_does_not_know_are_left_as_they_are(
+def test_limits_that_a_system_does_not_know_are_left_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """All others are set, the memory to a little more than the process has."""

@@ -181,7 +181,7 @@ NOT_FOUND = f"""
         *((target, 404, "E703") for target in NOT_FOUND.split()),
     ],
 )
-def test_what_cannot_be_answered_is_refused(
+def test_impossible_requests_are_refused(
     app: ViewerApp, target: str, status: int, code: str
 ) -> None:
     """With what is wrong, and without a look at any file but those of a run that is there."""

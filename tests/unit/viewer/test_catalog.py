@@ -77,7 +77,7 @@ def test_a_number_of_a_run_that_is_not_complete_is_no_number(catalog: Catalog, r
     [(os.getpid(), "running"), (GONE, "incomplete")],
     ids=["its process lives", "its process is gone"],
 )
-def test_a_run_is_running_while_its_process_lives(
+def test_runs_run_while_their_process_lives(
     catalog: Catalog, runs: Path, pid: int, status: str
 ) -> None:
     """Whatever its `run.json` says; a lock that a killed process left behind changes nothing."""

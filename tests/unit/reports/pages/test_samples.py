@@ -70,9 +70,7 @@ def test_a_query_finds_its_rows(small: Run, query: Query, positions: list[int]) 
 # ── how rows are read
 
 
-def test_rows_are_the_same_however_they_are_read(
-    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_are_the_same_in_all_reads(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """From one chunk or from many, in any order, and as often as asked for."""
     table = open_table(make_run(rows=list_rows(40)))
     wanted = [199, 0, 1, 7, 64, 0, 65, 180]
@@ -328,9 +326,7 @@ def test_an_image_is_shown_with_its_sample(make: Callable[[], Run]) -> None:
     assert prompt[0]["text"].startswith(f"{CIRCLE}\nWhich shape is this?\nA. circle")
 
 
-def test_an_image_that_is_gone_or_another_one_is_told_in_words(
-    make: Callable[[], Run], project: Path
-) -> None:
+def test_images_that_are_gone_or_others_are_told(make: Callable[[], Run], project: Path) -> None:
     """What is shown is what was sent, or nothing."""
     run = make()
     (project / "pictures/circle.png").write_bytes((project / "pictures/square.png").read_bytes())

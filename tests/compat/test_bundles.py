@@ -62,15 +62,9 @@ def test_a_bundle_of_the_seed_era_runs(tmp_path: Path, capsys: pytest.CaptureFix
     ]
     notices = load_plan(BUNDLES / "seed").notices
     assert sorted(notice.message.split("`")[1] for notice in notices) == [
-        "choices_field",
-        "entity_key",
-        "evaluated_entity_type",
-        "fast_subset_size",
-        "file_path",
-        "ground_truth_choice_field",
-        "mode",
-        "type: declarative_task",
-    ]
+        "choices_field", "entity_key", "evaluated_entity_type", "fast_subset_size", "file_path",
+        "ground_truth_choice_field", "mode", "type: declarative_task",
+    ]  # fmt: skip
 
 
 def test_what_is_foreign_is_refused_by_name_in_one_list(

@@ -27,15 +27,9 @@ def load_corpus() -> list[dict[str, Any]]:
 def test_importing_the_adapters_loads_the_reader_and_no_program() -> None:
     """Neither a program that is adapted to nor a heavy library of ours is there afterwards."""
     names = (
-        "inspect_ai",
-        "lm_eval",
-        "lighteval",
-        "torch",
-        "numpy",
-        "polars",
-        "pydantic",
+        "inspect_ai", "lm_eval", "lighteval", "torch", "numpy", "polars", "pydantic",
         "answerkey.types",
-    )
+    )  # fmt: skip
     script = (
         "import sys; from answerkey.adapters import LmEvalFilter, reward\n"
         "reward(['B'], 'AB', 'B'); LmEvalFilter().apply([['B']], [{'choices': ['x', 'y']}])\n"

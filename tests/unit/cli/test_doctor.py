@@ -21,15 +21,9 @@ from .conftest import QUIZ, Call, write_rows
 KEY = "sk-canary-0123456789abcdef"
 ANSWERS = {"colour?": "B", "legs": "D", "fruit": "C", "random": "fox, Rome, 7", "ready": "Ready."}
 CHECKS = {
-    "reachable",
-    "model",
-    "one letter",
-    "thinking",
-    "chat template",
-    "log-probabilities",
-    "repeatable",
-    "price",
-}
+    "reachable", "model", "one letter", "thinking", "chat template", "log-probabilities",
+    "repeatable", "price",
+}  # fmt: skip
 Messages = Sequence[Mapping[str, object]]
 
 

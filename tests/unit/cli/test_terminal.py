@@ -79,22 +79,13 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 COMMANDS = {
-    "score": "score TASK --dataset ROWS",
-    "check": "check TASK --dataset ROWS",
-    "show": "show ONE -v",
-    "markdown": "show ONE --format markdown",
-    "json": "show ONE --json",
-    "explain": "explain ONE HOSTILE1",
-    "audit": "audit ONE",
-    "compare": "compare ONE TWO",
-    "runs": "runs FOLDER",
-    "jsonl": "export ONE",
-    "csv": "export ONE --to csv",
-    "audit-dataset": "audit-dataset ROWS",
-    "no such run": "show FOLDER/HOSTILE",
-    "no such command": "HOSTILE",
-    "no such option": "show ONE --HOSTILE",
-}
+    "score": "score TASK --dataset ROWS", "check": "check TASK --dataset ROWS",
+    "show": "show ONE -v", "markdown": "show ONE --format markdown", "json": "show ONE --json",
+    "explain": "explain ONE HOSTILE1", "audit": "audit ONE", "compare": "compare ONE TWO",
+    "runs": "runs FOLDER", "jsonl": "export ONE", "csv": "export ONE --to csv",
+    "audit-dataset": "audit-dataset ROWS", "no such run": "show FOLDER/HOSTILE",
+    "no such command": "HOSTILE", "no such option": "show ONE --HOSTILE",
+}  # fmt: skip
 
 
 def name_words(folder: Path, command: str) -> list[str]:

@@ -470,12 +470,8 @@ def test_ready_made_tasks_join_the_hubs_subjects(
 ) -> None:
     """CMMLU is read from the branch with Parquet files, a folder for each subject."""
     columns: dict[str, Sequence[object]] = {
-        "Question": ["?"],
-        "A": ["w"],
-        "B": ["x"],
-        "C": ["y"],
-        "D": ["z"],
-    }
+        "Question": ["?"], "A": ["w"], "B": ["x"], "C": ["y"], "D": ["z"],
+    }  # fmt: skip
     result = hub.add("haonan-li/cmmlu", {"cmmlu.py": b""})
     answers = {"agronomy/test": "A", "agronomy/dev": "B", "virology/test": "D"}
     made = {

@@ -103,17 +103,12 @@ def test_every_sample_is_shown_in_every_rotation() -> None:
     assert task.totals["orders"]["left_in_place"] == {"REFERS_TO_LABELS": 1}
     mean = pytest.approx((1 / 3 + 1 / 4) / 2)
     assert read_numbers(run) == {
-        "Accuracy": pytest.approx((1 / 3 + 1 / 4 + 0) / 3),
-        "completion_validity_VALID": 1.0,
-        "order_mean": mean,
-        "order_all_right": 0.0,
-        "order_any_right": 1.0,
-        "order_consistency": 0.0,
-        "order_modal_share": mean,
-        "order_recall_A": 1.0,
+        "Accuracy": pytest.approx((1 / 3 + 1 / 4 + 0) / 3), "completion_validity_VALID": 1.0,
+        "order_mean": mean, "order_all_right": 0.0, "order_any_right": 1.0,
+        "order_consistency": 0.0, "order_modal_share": mean, "order_recall_A": 1.0,
         **dict.fromkeys(("order_recall_B", "order_recall_C", "order_recall_D"), 0.0),
         "order_rstd": pytest.approx(100 * (3 / 16) ** 0.5),
-    }
+    }  # fmt: skip
     assert run.metrics["order_mean"].n == 2
     assert run.metrics["order_mean"].n_excluded == {"left_in_place": 1}
     assert run.metrics["Accuracy"].n == 3

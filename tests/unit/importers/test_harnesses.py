@@ -72,23 +72,14 @@ def test_a_line_of_a_task_that_generates(desk: Desk) -> None:
     assert (result.kind, result.samples) == ("lm-eval", 2)
     assert (told.task, told.score) == ("maps", "exact_match,none")
     assert desk.asked()[0] == {
-        "sample_id": "maps/0",
-        "question": "Which?",
-        "options": ["Paris", "Lyon"],
-        "choices": ["A", "B"],
-        "answer": "B",
-        "category": "maps",
-        "original": ROW,
-    }
+        "sample_id": "maps/0", "question": "Which?", "options": ["Paris", "Lyon"],
+        "choices": ["A", "B"], "answer": "B", "category": "maps", "original": ROW,
+    }  # fmt: skip
     assert desk.said()[1] == {
-        "sample_id": "maps/7",
-        "trial": 0,
-        "completion": "(A)",
-        "completion_status": "OK",
-        "their_score": 0.0,
-        "their_answer": "A",
+        "sample_id": "maps/7", "trial": 0, "completion": "(A)", "completion_status": "OK",
+        "their_score": 0.0, "their_answer": "A",
         "prompt": [{"role": "user", "content": "Which?\nAnswer:"}],
-    }
+    }  # fmt: skip
     assert desk.bring(desk.lines("any name.jsonl", [generated()])).kind == "lm-eval"
 
 

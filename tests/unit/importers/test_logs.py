@@ -150,13 +150,9 @@ def test_json_that_is_too_large_is_refused(desk: Desk, monkeypatch: pytest.Monke
 # Logs that somebody damaged, or made to do harm.
 
 ROW = {
-    "question_id": 1,
-    "question": "?",
-    "options": ["x"],
-    "answer": "A",
-    "pred": "A",
+    "question_id": 1, "question": "?", "options": ["x"], "answer": "A", "pred": "A",
     "model_outputs": "A",
-}
+}  # fmt: skip
 
 
 def test_names_of_members_lead_nowhere(desk: Desk) -> None:

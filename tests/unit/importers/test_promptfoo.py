@@ -185,20 +185,12 @@ def platform_log(**fields: Any) -> dict[str, Any]:  # noqa: ANN401
     scores = [{**named, "values": {"is_correct": 1.0}, "metadata": noted}]
     message = {"role": "assistant", "content": "B", "refusal": None}
     trial = {
-        "index": 0,
-        "sample_id": "1",
-        "sample": {"data": {"question": "Which?", "answer": "B"}},
-        "solver": {"output": {"choices": [{"message": message}]}},
-        "scores": scores,
-        "errors": [],
-    }
+        "index": 0, "sample_id": "1", "sample": {"data": {"question": "Which?", "answer": "B"}},
+        "solver": {"output": {"choices": [{"message": message}]}}, "scores": scores, "errors": [],
+    }  # fmt: skip
     sample = {
-        "sample_id": "1",
-        "trials": [trial],
-        "scores": scores,
-        "action_records": [],
-        "errors": [],
-    }
+        "sample_id": "1", "trials": [trial], "scores": scores, "action_records": [], "errors": [],
+    }  # fmt: skip
     return {
         "format_version": "v1",
         "status": "success",

@@ -37,14 +37,9 @@ def test_columns_are_known_by_the_names_that_people_give_them(desk: Desk) -> Non
     assert (result.kind, result.samples, result.tasks[0].judged) == ("plain", 2, 2)
     assert result.tasks[0].their_mean == 0.5
     assert desk.asked()[0] == {
-        "sample_id": "7",
-        "question": "Which?",
-        "options": ["one", "two", "three"],
-        "choices": ["A", "B", "C"],
-        "answer": "B",
-        "category": "maps",
-        "original": {"note": "easy"},
-    }
+        "sample_id": "7", "question": "Which?", "options": ["one", "two", "three"],
+        "choices": ["A", "B", "C"], "answer": "B", "category": "maps", "original": {"note": "easy"},
+    }  # fmt: skip
     assert desk.asked("choices")[1] == ["A", "B"]
     columns = ("sample_id", "completion", "completion_status", "their_score", "their_answer")
     assert desk.said(*columns)[0] == ("7", "The answer is B.", "OK", 1.0, "B")
@@ -117,15 +112,9 @@ def listed(number: int = 70, **fields: Any) -> dict[str, Any]:  # noqa: ANN401
         "answer_index": 2,
     }
     return {
-        "question_id": number,
-        **asked,
-        "cot_content": "",
-        "category": "maps",
-        "src": "made",
-        "pred": "C",
-        "model_outputs": "The answer is (C).",
-        **fields,
-    }
+        "question_id": number, **asked, "cot_content": "", "category": "maps", "src": "made",
+        "pred": "C", "model_outputs": "The answer is (C).", **fields,
+    }  # fmt: skip
 
 
 def test_a_row_is_a_question_a_reply_and_a_reading(desk: Desk) -> None:
@@ -138,14 +127,10 @@ def test_a_row_is_a_question_a_reply_and_a_reading(desk: Desk) -> None:
     assert told.model == "some-model"
     original = {"question_id": 70, "answer": "C", "answer_index": 2, "cot_content": ""}
     assert desk.asked()[0] == {
-        "sample_id": "70",
-        "question": "Which?",
-        "options": ["one", "two", "three"],
-        "choices": ["A", "B", "C"],
-        "answer": "C",
-        "category": "maps",
+        "sample_id": "70", "question": "Which?", "options": ["one", "two", "three"],
+        "choices": ["A", "B", "C"], "answer": "C", "category": "maps",
         "original": {**original, "category": "maps", "src": "made"},
-    }
+    }  # fmt: skip
     assert desk.said("sample_id", "completion", "their_score", "their_answer")[1:] == [
         ("71", "The answer is (C).", 0.0, "A"),
         ("72", "The answer is (C).", None, None),

@@ -227,18 +227,11 @@ ORDERS = {
     ),
 }
 PATHS = {
-    "openai": [
-        f"POST {OPENAI}/files",
-        f"POST {OPENAI}/batches",
-        *[f"GET {OPENAI}/batches/batch_1"] * 2,
-        f"GET {OPENAI}/files/file-2/content",
-    ],
-    "anthropic": [
-        f"POST {ANTHROPIC}",
-        *[f"GET {ANTHROPIC}/batch_1"] * 2,
-        f"GET {ANTHROPIC}/batch_1/results",
-    ],
-}
+    "openai": [f"POST {OPENAI}/files", f"POST {OPENAI}/batches",
+     *[f"GET {OPENAI}/batches/batch_1"] * 2, f"GET {OPENAI}/files/file-2/content"],
+    "anthropic": [f"POST {ANTHROPIC}", *[f"GET {ANTHROPIC}/batch_1"] * 2,
+     f"GET {ANTHROPIC}/batch_1/results"],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("api", APIS)

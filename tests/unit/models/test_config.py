@@ -314,31 +314,18 @@ def is_refused(
 
 
 HERE = (
-    "http://localhost:8000/v1",
-    "http://LOCALHOST/v1",
-    "http://localhost./v1",
-    "http://127.0.0.1:8000/v1",
-    "http://127.9.9.9/v1",
-    "http://[::1]:8000/v1",
-    "http://[::ffff:127.0.0.1]/v1",
-    "https://127.0.0.1/v1",
-)
+    "http://localhost:8000/v1", "http://LOCALHOST/v1", "http://localhost./v1",
+    "http://127.0.0.1:8000/v1", "http://127.9.9.9/v1", "http://[::1]:8000/v1",
+    "http://[::ffff:127.0.0.1]/v1", "https://127.0.0.1/v1",
+)  # fmt: skip
 OWN = ("https://api.openai.com/v1", "https://API.OPENAI.COM/v1", "https://api.openai.com:8443/v1")
 OTHERS = (
-    "https://evil.example/v1",
-    "http://127.0.0.1.evil.example/v1",
-    "http://localhost.evil.example/v1",
-    "http://evil.example/127.0.0.1",
-    "http://evil.example?127.0.0.1",
-    "http://10.0.0.1/v1",
-    "http://0.0.0.0/v1",
-    "http://2130706433/v1",
-    "http://[::2]/v1",
-    "https://api.openai.com.evil.example/v1",
-    "https://evil.example/api.openai.com",
-    "https://xapi.openai.com/v1",
-    "http://api.openai.com/v1",
-)
+    "https://evil.example/v1", "http://127.0.0.1.evil.example/v1",
+    "http://localhost.evil.example/v1", "http://evil.example/127.0.0.1",
+    "http://evil.example?127.0.0.1", "http://10.0.0.1/v1", "http://0.0.0.0/v1",
+    "http://2130706433/v1", "http://[::2]/v1", "https://api.openai.com.evil.example/v1",
+    "https://evil.example/api.openai.com", "https://xapi.openai.com/v1", "http://api.openai.com/v1",
+)  # fmt: skip
 
 
 def test_this_machine_and_the_providers_own_host_may_have_a_key() -> None:

@@ -241,16 +241,12 @@ def test_time_runs_out_also_while_bytes_arrive() -> None:
 @pytest.mark.parametrize(
     ("url", "came"),
     [
-        (
-            "http://127.0.0.1:1/v1?key=secret",
-            NoReply("connect", "cannot connect to `127.0.0.1`: Connection refused"),
-        ),
-        (
-            "http://no-such-host.invalid/v1?key=secret",
-            NoReply("connect", "the host `no-such-host.invalid` is not known"),
-        ),
+        ("http://127.0.0.1:1/v1?key=secret",
+         NoReply("connect", "cannot connect to `127.0.0.1`: Connection refused")),
+        ("http://no-such-host.invalid/v1?key=secret",
+         NoReply("connect", "the host `no-such-host.invalid` is not known")),
     ],
-)
+)  # fmt: skip
 def test_nobody_there_is_said_without_the_key_or_the_path(url: str, came: NoReply) -> None:
     """A closed port, and a host that nobody knows."""
     assert asyncio.run(send(connect(url), POST, seconds=30)) == [came]

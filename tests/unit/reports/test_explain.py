@@ -28,13 +28,8 @@ FAILURE = "Score by py (qa: not part of the score)  FAILED\n  reason  RAISED\n  
 BLANKS = "Completion  OK\n  | (5,000,000 blank lines)\n  | B\n"
 AS_JSON = '  a  plain\n  b  [1, "x"]\n  c  " C"\n  d  ""\n  e  null\n  f  "null"\n'
 ABOUT: dict[str, Any] = {
-    "run": "r",
-    "task": "t",
-    "sample_id": "7",
-    "where": "d.csv:8",
-    "scores": {},
-    "scorers": {},
-}
+    "run": "r", "task": "t", "sample_id": "7", "where": "d.csv:8", "scores": {}, "scorers": {},
+}  # fmt: skip
 ABOUT |= dict.fromkeys(("missing", "sample", "prompt", "completion", "completion_status"))
 
 

@@ -73,15 +73,10 @@ def test_orders_are_compared_within_samples() -> None:
     """Right in all, right in any, the same option in all, and the most frequent option's share."""
     result = finish(ROWS)
     assert {name: one.value for name, one in result.items()} == {
-        "order_mean": 0.75,
-        "order_all_right": 0.5,
-        "order_any_right": 1.0,
-        "order_consistency": 0.5,
-        "order_modal_share": 0.75,
-        "order_recall_A": 1.0,
-        "order_recall_B": 0.5,
-        "order_rstd": 25.0,
-    }
+        "order_mean": 0.75, "order_all_right": 0.5, "order_any_right": 1.0,
+        "order_consistency": 0.5, "order_modal_share": 0.75, "order_recall_A": 1.0,
+        "order_recall_B": 0.5, "order_rstd": 25.0,
+    }  # fmt: skip
     spread = result["order_rstd"]
     assert spread.details == {"true": {"A": 2, "B": 2}, "predicted": {"A": 3, "B": 1}, "invalid": 0}
     assert spread.interval_note == "no formula fits it; the recalls have intervals of their own"
@@ -192,14 +187,10 @@ def show(
     shares = [weight / sum(weights) for weight in weights]
     truth = order.index(max(range(3), key=lambda option: contents[option]))
     metadata = {
-        "base_sample_id": sample,
-        "probabilities": shares,
-        "choices": CHOICES,
+        "base_sample_id": sample, "probabilities": shares, "choices": CHOICES,
         "ground_truth_choice": CHOICES[truth],
-        "option_order": [CHOICES[option] for option in order],
-        "estimates_prior": drawn,
-        **changes,
-    }
+        "option_order": [CHOICES[option] for option in order], "estimates_prior": drawn, **changes,
+    }  # fmt: skip
     values = {"is_correct": float(max(shares) == shares[truth])}
     verdict: dict[str, object] = {"status": "SCORED", "reason": None, "excluded_by": None}
     return {**verdict, "values": values, "metadata": metadata}

@@ -496,16 +496,12 @@ JUDGE = "models:\n  - {key: gpt-judge, display_name: Own, config: {connection_ty
     ("model", "head", "task", "errors"),
     [
         ("gpt-juge", OWN, TASK, ["E113 task.yaml:12:64"]),
-        (
-            "gpt-juge",
-            OWN,
-            TASK + "    - {type: bleu}\n",
-            ["E116 task.yaml:12:14", "E113 task.yaml:13:64"],
-        ),
+        ("gpt-juge", OWN, TASK + "    - {type: bleu}\n",
+         ["E116 task.yaml:12:14", "E113 task.yaml:13:64"]),
         ("gpt-judge", JUDGE % "magic", TASK, ["E109 run.yaml:2:67"]),
         ("gpt-judge", JUDGE % "placeholder", TASK, ["E301 run.yaml:2:67"]),
     ],
-)
+)  # fmt: skip
 def test_a_judge_that_cannot_be_asked_is_told_where_it_stands(
     project: Write, model: str, head: str, task: str, errors: list[str]
 ) -> None:

@@ -59,18 +59,9 @@ def test_an_undefined_value_fails_at_any_depth() -> None:
 #: Reading files, importing, warning, parsing Python: nothing of it happens while a template
 #: renders.
 OUT_OF_REACH = (
-    OSError,
-    ImportError,
-    EOFError,
-    BufferError,
-    ReferenceError,
-    SyntaxError,
-    SystemError,
-    Warning,
-    StopIteration,
-    StopAsyncIteration,
-    BaseExceptionGroup,
-)
+    OSError, ImportError, EOFError, BufferError, ReferenceError, SyntaxError, SystemError, Warning,
+    StopIteration, StopAsyncIteration, BaseExceptionGroup,
+)  # fmt: skip
 
 
 def all_exceptions() -> list[type[Exception]]:

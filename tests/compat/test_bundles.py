@@ -96,13 +96,10 @@ def test_what_is_foreign_is_refused_by_name_in_one_list(
     ("text", "code", "message"),
     [
         ("key: p\nevaluations: []\n", "E116", "`evaluations` of the original platform is not done"),
-        (
-            "key: e\ntask_specifications: []\n",
-            "E108",
-            "the file is an evaluation, which stands under `evaluation` of a run file",
-        ),
+        ("key: e\ntask_specifications: []\n", "E108",
+         "the file is an evaluation, which stands under `evaluation` of a run file"),
     ],
-)
+)  # fmt: skip
 def test_other_files_are_refused(tmp_path: Path, text: str, code: str, message: str) -> None:
     """The hint says what to write instead."""
     (tmp_path / "run.yaml").write_text(text)

@@ -260,14 +260,11 @@ def test_a_model_that_is_not_listed_is_a_warning(call: Call, server: TestServer)
     ("answers", "query", "where"),
     [
         (lambda m: Reply(say(m), "reasoning"), "", "apart from the text"),
-        (
-            lambda m: f"<think>Well.</think>{say(m)}",
-            "",
-            "in the text, as `<think>` or the like, and taken out",
-        ),
+        (lambda m: f"<think>Well.</think>{say(m)}", "",
+         "in the text, as `<think>` or the like, and taken out"),
         (lambda m: f"<think>Well.</think>{say(m)}", "?thinking=keep", "thoughts are in the text; "),
     ],
-)
+)  # fmt: skip
 def test_thoughts_are_found_where_they_go(
     server: TestServer,
     answers: Any,  # noqa: ANN401

@@ -289,12 +289,9 @@ def test_completions_alone_say_how_they_are_scored(call: Call, tmp_path: Path) -
 def import_and_run(call: Call, model: str, said: str = "The answer is (A).") -> str:
     """Import a log of MMLU-Pro that this model wrote, run it as `runs/<model>` and return that."""
     row = {
-        "question": "Which?",
-        "options": ["one", "two"],
-        "answer": "A",
-        "pred": "A",
+        "question": "Which?", "options": ["one", "two"], "answer": "A", "pred": "A",
         "category": "maps",
-    }
+    }  # fmt: skip
     rows = [{**row, "question_id": number, "model_outputs": said} for number in range(3)]
     file = f"model_outputs_{model}_5shots.json"
     Path(file).write_text(json.dumps(rows), encoding="utf-8")

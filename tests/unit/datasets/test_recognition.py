@@ -140,12 +140,9 @@ def test_several_questions_in_a_row_are_one_each() -> None:
     ]
     found, frame = read([{"id": "x", "article": "text", "questions": listed}])
     assert found.say() == {
-        "question": "questions.question",
-        "passage": "article",
-        "options": "questions.options",
-        "truth": "questions.gold_label:1",
-        "id": "id",
-    }
+        "question": "questions.question", "passage": "article", "options": "questions.options",
+        "truth": "questions.gold_label:1", "id": "id",
+    }  # fmt: skip
     assert frame.select("sample_id", "question", "truth", "passage").rows() == [
         ("x-1", "q1", "D", "text"),
         ("x-2", "q2", "A", "text"),

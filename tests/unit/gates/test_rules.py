@@ -133,13 +133,10 @@ def test_not_worse_is_decided_pair_by_pair(run: Runner, tmp_path: Path) -> None:
     assert (check.name, check.value, check.number, check.n) == ("Accuracy", 0.4, -0.4, 20)
     assert check.interval == pytest.approx((-0.67999, -0.12001), abs=1e-5)
     assert check.details == {
-        "baseline": str(tmp_path / "base"),
-        "baseline_value": 0.8,
-        "p": pytest.approx(0.021484375),
-        "p_adjusted": pytest.approx(0.021484375),
-        "p_method": "mcnemar_exact",
+        "baseline": str(tmp_path / "base"), "baseline_value": 0.8, "p": pytest.approx(0.021484375),
+        "p_adjusted": pytest.approx(0.021484375), "p_method": "mcnemar_exact",
         "flips": {"both": 7, "first_only": 1, "second_only": 9, "neither": 3},
-    }
+    }  # fmt: skip
 
 
 def test_without_a_baseline_nothing_is_decided(run: Runner, tmp_path: Path) -> None:

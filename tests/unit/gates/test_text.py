@@ -147,15 +147,12 @@ def test_json_holds_numbers_and_words(run: Run) -> None:
     (described,) = describe_run_gates(with_gates(run, failed))
     numbers = {"number": 0.75, "value": 0.75, "interval": (0.6, 0.8), "n": 100, "is_share": True}
     assert described == {
-        "policy": "release",
-        "rule": "rule",
-        "status": "FAIL",
-        "definition": LEAST,
+        "policy": "release", "rule": "rule", "status": "FAIL", "definition": LEAST,
         "display_name": "rule",
         "checks": [{"task": "mcqa", "name": "Accuracy", "status": "FAIL", **numbers}],
         "explanation": "Accuracy is 75.00 % (n 100); needed: at least 80.00 %.",
         "advice": "`answerkey show RUN` says what stands behind the value",
-    }
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,8 @@ if TYPE_CHECKING:
 STAMP = "2026-01-31T12-00-00.123456"
 MAPS = f"samples_maps_{STAMP}.jsonl"
 ROW: dict[str, Any] = {
-    "question": "Which?",
-    "choices": ["Paris", "Lyon"],
-    "answer": 1,
-    "subject": "maps",
-}
+    "question": "Which?", "choices": ["Paris", "Lyon"], "answer": 1, "subject": "maps",
+}  # fmt: skip
 
 
 def generated(number: int = 0, text: str = "B.", read: str = "B", **fields: Any) -> dict[str, Any]:  # noqa: ANN401

@@ -187,11 +187,8 @@ def test_yaml_of_an_import_is_read_back_whatever_a_log_is_called(desk: Desk) -> 
         "filter": "none",
     }
     said = {
-        "resps": [["A"]],
-        "filtered_resps": ["A"],
-        "metrics": ["exact_match"],
-        "exact_match": 1.0,
-    }
+        "resps": [["A"]], "filtered_resps": ["A"], "metrics": ["exact_match"], "exact_match": 1.0,
+    }  # fmt: skip
     desk.lines("samples_x_2026-01-01T00-00-00.jsonl", [row | said])
     desk.json("results_2026-01-01T00-00-00.json", {"model_name": name, "results": {}})
     result = desk.bring(desk.folder / "samples_x_2026-01-01T00-00-00.jsonl")

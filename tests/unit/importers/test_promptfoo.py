@@ -192,12 +192,9 @@ def platform_log(**fields: Any) -> dict[str, Any]:  # noqa: ANN401
         "sample_id": "1", "trials": [trial], "scores": scores, "action_records": [], "errors": [],
     }  # fmt: skip
     return {
-        "format_version": "v1",
-        "status": "success",
-        "evidence": {"metrics": [], "samples": [sample]},
-        "specification": {},
-        **fields,
-    }
+        "format_version": "v1", "status": "success",
+        "evidence": {"metrics": [], "samples": [sample]}, "specification": {}, **fields,
+    }  # fmt: skip
 
 
 def test_a_log_without_a_task_gets_one_that_fits(desk: Desk) -> None:

@@ -106,11 +106,8 @@ def test_choices_that_no_row_lists_are_told_from_the_truths(desk: Desk) -> None:
 def listed(number: int = 70, **fields: Any) -> dict[str, Any]:  # noqa: ANN401
     """Return a row as MMLU-Pro's evaluation writes it."""
     asked = {
-        "question": "Which?",
-        "options": ["one", "two", "three"],
-        "answer": "C",
-        "answer_index": 2,
-    }
+        "question": "Which?", "options": ["one", "two", "three"], "answer": "C", "answer_index": 2,
+    }  # fmt: skip
     return {
         "question_id": number, **asked, "cot_content": "", "category": "maps", "src": "made",
         "pred": "C", "model_outputs": "The answer is (C).", **fields,
@@ -334,11 +331,8 @@ def test_replies_are_trials_the_last_turn_an_error_or_silence(desk: Desk) -> Non
         if row[1] == 0
     ]
     assert [one[2:] for one in first] == [
-        ("A", "OK"),
-        ("C", "OK"),
-        (None, "ERROR"),
-        (None, "NO_TEXT"),
-    ]
+        ("A", "OK"), ("C", "OK"), (None, "ERROR"), (None, "NO_TEXT"),
+    ]  # fmt: skip
     assert desk.said("completion")[1] == "B"
     desk.refuse(
         "the row has no `sample_id`", desk.lines("rows.jsonl", [shared(), shared(sample_id=None)])
@@ -367,11 +361,8 @@ def test_an_export_has_a_row_for_each_verdict(run: ak.Run) -> None:
     assert (result.rows, result.left_out) == (3, 1)
     rows = [json.loads(line) for line in out.getvalue().splitlines()]
     assert rows[0]["input"] == {
-        "raw": "one",
-        "formatted": None,
-        "reference": ["A"],
-        "choices": ["x", "y"],
-    }
+        "raw": "one", "formatted": None, "reference": ["A"], "choices": ["x", "y"],
+    }  # fmt: skip
     assert rows[0]["answer_attribution"][0]["extracted_value"] == "A"
     verdicts = [(row["evaluation"]["score"], row["evaluation"]["is_correct"]) for row in rows]
     assert verdicts == [(1.0, True), (0.0, False), (0.0, False)]

@@ -93,12 +93,9 @@ EXAMPLES: list[Metric] = [
 
 
 COLUMNS: dict[str, Sequence[object]] = {
-    "is_correct": [1.0, 0.0, 1.0],
-    "hits": [1, 0, 2],
-    "misses": [0, 1, 1],
-    "label": ["a", "b", "a"],
+    "is_correct": [1.0, 0.0, 1.0], "hits": [1, 0, 2], "misses": [0, 1, 1], "label": ["a", "b", "a"],
     "said": ["a", "a", "b"],
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("metric", EXAMPLES, ids=lambda metric: type(metric).__name__)
@@ -206,14 +203,11 @@ NOT_JSON = (
         (["return {}"], "it returned {}, not a mapping of names to numbers", "bad_value"),
         (["return {'a': float('inf')}"], NOT_JSON, "bad_value"),
         (["while True: pass"], "the snippet took longer than its limit of 1 s", "timeout"),
-        (
-            ["return {'n': len(bytearray(1 << 40))}"],
-            "the snippet ran out of memory; its limit is 4096 MiB",
-            "memory",
-        ),
+        (["return {'n': len(bytearray(1 << 40))}"],
+         "the snippet ran out of memory; its limit is 4096 MiB", "memory"),
         (["return 3", "import", ""], "SyntaxError: invalid syntax", "load"),
     ],
-)
+)  # fmt: skip
 def test_a_failure_is_a_value_with_its_kind(
     lines: list[str], note: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

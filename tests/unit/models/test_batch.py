@@ -287,13 +287,10 @@ def test_what_is_known_is_not_handed_in_and_kept_before_it_is_told() -> None:
     ("api", "refused", "expired"),
     [
         ("openai", "HTTP 400: no x, please", "batch_expired: this request was not served"),
-        (
-            "anthropic",
-            "errored: no x, please",
-            "expired: the batch expired before this call was answered",
-        ),
+        ("anthropic", "errored: no x, please",
+         "expired: the batch expired before this call was answered"),
     ],
-)
+)  # fmt: skip
 def test_failed_and_expired_calls_are_handed_in_again(api: str, refused: str, expired: str) -> None:
     """They are errors that say so and are kept; the next process hands in these and no others."""
     desk, kept = Desk(), Kept(api)

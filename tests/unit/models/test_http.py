@@ -161,13 +161,10 @@ def test_a_reply_comes_back_whole() -> None:
     ("request_", "start", "kind"),
     [
         (POST, "POST /v1 HTTP/1.1", "application/json"),
-        (
-            HttpRequest(b"hello", "POST", "/v1/a%2Fb?c=1", "text/plain"),
-            "POST /v1/a%2Fb?c=1 HTTP/1.1",
-            "text/plain",
-        ),
+        (HttpRequest(b"hello", "POST", "/v1/a%2Fb?c=1", "text/plain"),
+         "POST /v1/a%2Fb?c=1 HTTP/1.1", "text/plain"),
     ],
-)
+)  # fmt: skip
 def test_a_request_says_what_it_is(request_: HttpRequest, start: str, kind: str) -> None:
     """JSON is asked for, not compressed, with the key in its header.
 
@@ -730,14 +727,11 @@ def test_a_proxy_that_refuses_is_named_as_the_reason() -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "reason"),
     [
-        (
-            "ALL_PROXY",
-            "socks5://me:pass-canary@127.0.0.1:9",
-            "cannot be used for `endpoint.invalid`",
-        ),
+        ("ALL_PROXY", "socks5://me:pass-canary@127.0.0.1:9",
+         "cannot be used for `endpoint.invalid`"),
         ("REQUESTS_CA_BUNDLE", "/no/such/file", "which holds no certificates"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_used_is_said(variable: str, value: str, reason: str) -> None:
     """E119, without a password."""
     with pytest.raises(SpecError, match=reason) as caught:

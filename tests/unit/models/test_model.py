@@ -44,11 +44,8 @@ CHOICES = ["A", "B", "C", "D"]
 def ask_builtin(name: str, *, number: int = 1, **known: object) -> list[Completion]:
     """Return what a model says to some samples with four choices, of which C is right."""
     facts: dict[str, object] = {
-        "choices": CHOICES,
-        "truth": "C",
-        "options": ["w", "x", "y", "z"],
-        **known,
-    }
+        "choices": CHOICES, "truth": "C", "options": ["w", "x", "y", "z"], **known,
+    }  # fmt: skip
     questions = [Request(str(i), [], **facts) for i in range(number)]  # type: ignore[arg-type]  # fields by name
     return open_model(name).complete(questions)
 

@@ -10,11 +10,8 @@ from answerkey.reports.explain import draw_explained
 from answerkey.text import plain_text
 
 SCORED: dict[str, Any] = {
-    "status": "SCORED",
-    "reason": None,
-    "excluded_by": "drop",
-    "why": "VALID: because",
-}
+    "status": "SCORED", "reason": None, "excluded_by": "drop", "why": "VALID: because",
+}  # fmt: skip
 SCORED |= {"values": {"is_correct": 1.0}, "metadata": {"pred": " C"}}
 FAILED: dict[str, Any] = {"status": "FAILED", "reason": "RAISED", "why": None}
 FAILED |= {"values": {"x": None}, "metadata": {"note": "why"}}

@@ -62,11 +62,8 @@ def finish(rows: Sequence[Shown], orders: str = "all", **changes: object) -> dic
 
 #: In the first sample the option A is named wherever it stands; in the second always the letter A.
 ROWS: list[Shown] = [
-    ("s1", "A", "A", "A"),
-    ("s1", "B", "B", "A"),
-    ("s2", "A", "A", "A"),
-    ("s2", "B", "A", "B"),
-]
+    ("s1", "A", "A", "A"), ("s1", "B", "B", "A"), ("s2", "A", "A", "A"), ("s2", "B", "A", "B"),
+]  # fmt: skip
 
 
 def test_orders_are_compared_within_samples() -> None:

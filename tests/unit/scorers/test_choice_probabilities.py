@@ -150,11 +150,8 @@ def test_the_column_form_says_the_same_row_by_row() -> None:
     """A failed call stays an error, and a bad row keeps its own reason."""
     told = [send("A", {"A": 0.7, "B": 0.3}), None, send("B", {"B": 0.6, "C": 0.4}), None]
     statuses = [
-        CompletionStatus.OK,
-        CompletionStatus.OK,
-        CompletionStatus.OK,
-        CompletionStatus.ERROR,
-    ]
+        CompletionStatus.OK, CompletionStatus.OK, CompletionStatus.OK, CompletionStatus.ERROR,
+    ]  # fmt: skip
     completions = [
         Completion(None if status is CompletionStatus.ERROR else "A", status, logprobs=one)
         for one, status in zip(told, statuses, strict=True)

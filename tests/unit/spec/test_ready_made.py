@@ -238,12 +238,9 @@ def first_prompt(job: Job, examples: Samples | None = None) -> list[dict[str, An
 
 
 LAW = {
-    "question": " What? ",
-    "options": ["x", "y"],
-    "answer": "B",
-    "subject": "us_law",
+    "question": " What? ", "options": ["x", "y"], "answer": "B", "subject": "us_law",
     "category": "law",
-}
+}  # fmt: skip
 ABOUT = "The following are multiple choice questions (with answers) about"
 ASKED = "What is the correct answer to this question:"
 STEPS = (

@@ -184,11 +184,8 @@ def test_error_can_be_sent_to_another_process() -> None:
     """Every part of an error survives pickling."""
     problem = pickle.loads(pickle.dumps(RowError("m", hint="h", column="c", is_undefined=True)))  # noqa: S301 - our own bytes
     assert (problem.message, problem.hint, problem.column, problem.is_undefined) == (
-        "m",
-        "h",
-        "c",
-        True,
-    )
+        "m", "h", "c", True,
+    )  # fmt: skip
 
 
 def test_a_long_message_is_cut() -> None:

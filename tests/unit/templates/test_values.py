@@ -67,11 +67,8 @@ OUT_OF_REACH = (
 def all_exceptions() -> list[type[Exception]]:
     """Return the exceptions of Python and Jinja that are within reach."""
     results = [
-        *vars(builtins).values(),
-        *vars(jinja2.exceptions).values(),
-        re.error,
-        json.JSONDecodeError,
-    ]
+        *vars(builtins).values(), *vars(jinja2.exceptions).values(), re.error, json.JSONDecodeError,
+    ]  # fmt: skip
     kinds = [
         one
         for one in results

@@ -118,13 +118,8 @@ def test_a_name_that_a_trace_does_not_have_is_reported(
         "def compute_scores(sample, solver_output):\n    return {'x': "
         "len(solver_output.trace.events)}\n"
     )
-    scorers = [
-        {
-            "type": "python",
-            "compute_scores_snippet": snippet,
-            "metrics": [{"type": "mean", "field": "x"}],
-        }
-    ]
+    metrics = [{"type": "mean", "field": "x"}]
+    scorers = [{"type": "python", "compute_scores_snippet": snippet, "metrics": metrics}]
     file = write_recorded(tmp_path, scorers=scorers)
     main(["run", str(file), "--out", str(tmp_path / "out"), "--trust-code", "-q"])
     capsys.readouterr()
@@ -134,10 +129,8 @@ def test_a_name_that_a_trace_does_not_have_is_reported(
     assert "there is no key 'events'; keys: 'items', 'turns'" in reason
 
 
-CODE = (
-    "def {name}(messages, environment):\n    return environment['LETTER'] + "
-    "messages{step}[-1]['content']\n"
-)
+CODE = "def {name}(messages, environment):\n last = messages{step}[-1]\n "
+CODE += "return environment['LETTER'] + last['content']\n"
 
 
 @pytest.mark.parametrize(

@@ -93,10 +93,8 @@ def test_keys_are_in_no_sink_of_a_run(
     """
     caplog.set_level(logging.DEBUG)
     run = project / "run"
-    done = [
-        call("-v", "run", project, "--out", run),
-        call("run", project, "--out", project / "two", "--json"),
-    ]
+    done = [call("-v", "run", project, "--out", run)]
+    done += [call("run", project, "--out", project / "two", "--json")]
     assert server.asked.keys == {f"Bearer {KEY}": server.asked.total}
     done += [call("report", run, "-o", project / "report.html"), call("runs", project, "--json")]
     done += [call("explain", run, f"00000{number}") for number in range(1, 5)]
@@ -301,10 +299,8 @@ def test_a_presigned_dataset_is_used_and_its_signature_stored_nowhere(
     url = f"{web}/rows.jsonl?X-Amz-Credential={secret}&X-Amz-Signature={secret}&sp=r&sig={secret}"
     done = [call("-v", "run", ".", "--dataset", url, "--out", "run")]
     done += [call("show", "run", "--json"), call("report", "run", "-o", "report.html")]
-    done += [
-        call("explain", "run", "000001"),
-        call("export", "run", "--to", "jsonl", "-o", "rows-out.jsonl"),
-    ]
+    done += [call("explain", "run", "000001")]
+    done += [call("export", "run", "--to", "jsonl", "-o", "rows-out.jsonl")]
     done += [call("rescore", "run", "--out", "again"), call("runs", ".", "--json")]
     assert [(called.code, called.err) for called in done if called.code] == []
     require_absent([secret], done, project.parent)

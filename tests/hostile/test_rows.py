@@ -134,10 +134,8 @@ def test_texts_arrive_at_the_model_byte_for_byte(form: str, tmp_path: Path, call
     """
     result = run_rows(tmp_path, form, call)
     texts = [[str(message["content"]).encode() for message in pair] for pair in result.messages]
-    expected = [
-        [row["question"].encode(), f"Q: {row['question']} ({row['category']})".encode()]
-        for row in ROWS
-    ]
+    asked = [(row["question"], row["category"]) for row in ROWS]
+    expected = [[text.encode(), f"Q: {text} ({kind})".encode()] for text, kind in asked]
     assert sorted(texts) == sorted(expected)
     assert ACTIVE.findall(result.printed) == []
 

@@ -166,10 +166,8 @@ def test_csv_says_what_its_values_say(values: pl.Series, is_raw: bool) -> None: 
     )
     _, *cells = csv.reader(io.StringIO(b"".join(written).decode(), newline=""), strict=True)
     if values.dtype.is_nested():
-        texts = pl.Series(
-            [None if value is None else to_json(value) for value in values.to_list()],
-            dtype=pl.String,
-        )
+        as_json = [None if value is None else to_json(value) for value in values.to_list()]
+        texts = pl.Series(as_json, dtype=pl.String)
         shown = texts if is_raw else guard_column(texts)
         assert [cell[0] for cell in cells] == [text or "" for text in shown]
     elif values.dtype == pl.String:

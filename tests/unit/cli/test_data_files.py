@@ -117,10 +117,8 @@ def test_completions_in_the_file_are_scored(call: Call) -> None:
 
     `score` and `run` do the same.
     """
-    rows = [
-        row | {"generated_text": f"The answer is {letter}."}
-        for row, letter in zip(ROWS, "BABB", strict=True)
-    ]
+    said = [{"generated_text": f"The answer is {letter}."} for letter in "BABB"]
+    rows = [row | reply for row, reply in zip(ROWS, said, strict=True)]
     write_rows(Path("both.jsonl"), rows)
     scored = call("score", "both.jsonl", "--json", "--save", "kept")
     assert "completion `generated_text`" in scored.err

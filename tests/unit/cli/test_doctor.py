@@ -306,10 +306,8 @@ def test_some_questions_that_are_refused_are_a_warning(server: TestServer) -> No
 def task(tmp_path: Any) -> list[str]:  # noqa: ANN401 - a path
     """Return the arguments of a task with the default rule."""
     (tmp_path / "task.yaml").write_text(json.dumps(QUIZ))
-    rows = [
-        {"question": text, "answer": answer}
-        for text, answer in (("colour?", "B"), ("legs", "D"), ("x", "A"))
-    ]
+    asked = {"colour?": "B", "legs": "D", "x": "A"}
+    rows = [{"question": text, "answer": answer} for text, answer in asked.items()]
     write_rows(tmp_path / "rows.jsonl", rows * 3)
     return ["task.yaml", "--dataset", "rows.jsonl"]
 
@@ -321,9 +319,8 @@ def test_a_task_brings_its_questions_its_rule_and_its_limit(
     words = ("doctor", f"{server.url}?max_tokens=8#test", *task)
     good = call(*words, "--json").json["doctor"]
     assert (good["task"], good["good"]) == ("quiz", True)
-    assert find(good["checks"], "one letter")["seen"].startswith(
-        "`first_character` reads 3 of 3 replies, 3 right"
-    )
+    seen = "`first_character` reads 3 of 3 replies, 3 right"
+    assert find(good["checks"], "one letter")["seen"].startswith(seen)
     asked = [request.body for request in server.asked.requests if request.body]
     assert [(one["max_tokens"], one["messages"][0]["content"]) for one in asked[:3]] == [
         (8, "colour?"),

@@ -58,9 +58,8 @@ def test_completions_may_come_from_a_file(call: Call, words: Words) -> None:
 def test_wrong_rows_of_the_dataset_stop_the_run(call: Call, project: Path, words: Words) -> None:
     """Without `--allow-failed` nothing is run; with it they are FAILED, listed and explained."""
     rows = project / "rows.jsonl"
-    rows.write_text(
-        rows.read_text(encoding="utf-8").replace('"C", "completion": null', '"E", "completion": ""')
-    )
+    wrong = rows.read_text().replace('"C", "completion": null', '"E", "completion": ""')
+    rows.write_text(wrong)
     refused = call("score", *words, "--out", "here")
     assert (refused.code, "error[E204]" in refused.err, Path("here").exists()) == (2, True, False)
     allowed = call("score", *words, "--out", "here", "--allow-failed", "25%")
@@ -150,9 +149,8 @@ def test_a_project_without_mistakes_passes(call: Call, words: Words) -> None:
 
 def test_every_mistake_is_found_at_once(call: Call, project: Path, words: Words) -> None:
     """Exit code 2; each error has its place."""
-    spoiled = TASK.replace("description", "descripion").replace(
-        "    - type: string_equals_mcqa\n", "    - key: x\n"
-    )
+    spoiled = TASK.replace("description", "descripion")
+    spoiled = spoiled.replace("    - type: string_equals_mcqa\n", "    - key: x\n")
     (project / "task.yaml").write_text(spoiled, encoding="utf-8")
     checked = call("check", *words)
     assert checked.code == 2

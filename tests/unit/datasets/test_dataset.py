@@ -35,10 +35,8 @@ def test_chunks_are_the_samples_in_order() -> None:
 
 def test_filters_must_all_hold_and_ids_stay() -> None:
     """Rows are numbered before they are filtered; `num_samples` counts those that pass."""
-    filters = (
-        RowFilter("equals", "{{ sample.subject }}", "a"),
-        RowFilter("greater_than", "{{ sample.n }}", 3),
-    )
+    is_a = RowFilter("equals", "{{ sample.subject }}", "a")
+    filters = (is_a, RowFilter("greater_than", "{{ sample.n }}", 3))
     dataset = open_dataset(InlineSource(ROWS, filters=filters), name="mine")
     assert dataset.samples().ids.to_list() == ["000006", "000008", "000010"]
     assert (dataset.rows_read, dataset.rows_filtered) == (10, 7)

@@ -324,13 +324,10 @@ def test_hostile_literals_are_refused(write: Write, cell: str) -> None:
 
 def test_unfit_cells_of_all_columns_are_reported_together(write: Write) -> None:
     """Every bad cell has its own error."""
-    with pytest.raises(
-        Problems, match=r"(?s)a\.csv:3, column `n`\n.*a\.csv:4, column `ok`$"
-    ) as caught:
-        load_table(
-            write("a.csv", "n,ok\n1,true\nx,false\n3,?\n"),
-            FileFields(columns={"n": "int", "ok": "json"}),
-        )
+    file = write("a.csv", "n,ok\n1,true\nx,false\n3,?\n")
+    places = r"(?s)a\.csv:3, column `n`\n.*a\.csv:4, column `ok`$"
+    with pytest.raises(Problems, match=places) as caught:
+        load_table(file, FileFields(columns={"n": "int", "ok": "json"}))
     assert len(caught.value.errors) == 2
 
 

@@ -157,10 +157,8 @@ def test_right_and_wrong_answers_are_shuffled_by_content() -> None:
 
     The right one is not always at the same place.
     """
-    rows = [
-        {"question": f"q{at}", "correct_answer": "yes", "incorrect_answers": ["no", "so"]}
-        for at in range(60)
-    ]
+    answers = {"correct_answer": "yes", "incorrect_answers": ["no", "so"]}
+    rows = [{"question": f"q{number}", **answers} for number in range(60)]
     frame = read(rows)[1]
     for options, label in frame.select("options", "truth").rows():
         assert options["ABC".index(label)] == "yes"

@@ -51,10 +51,8 @@ def write_plan(project: Project, num_runs: int = 1, **definition: Any) -> Path: 
     """Write a run file and twenty rows; return the folder."""
     project.write_rows(ROWS)
     repeated = {"repeatability": {"num_runs": num_runs}} if num_runs > 1 else {}
-    return project.plan(
-        {"model_key": SIMULATED, **repeated},
-        **{"scorers": [SCORER], "trials": TRIALS, **definition},
-    )
+    fields = {"scorers": [SCORER], "trials": TRIALS, **definition}
+    return project.plan({"model_key": SIMULATED, **repeated}, **fields)
 
 
 def record(texts: list[str] = SAID) -> list[dict[str, object]]:

@@ -35,10 +35,8 @@ ABOVE = {"operator": ">", "threshold": 0.8, "bound": "value"}
 
 def one(text: str, scope: str = "all_latest", more: str = "") -> str:
     """Return a policy of one rule with this definition."""
-    return (
-        f"policies:\n{more}  rules:\n    - key: one\n      scope: {scope}\n      "
-        f"definition: {text}\n"
-    )
+    rule = f"    - key: one\n      scope: {scope}\n      definition: {text}\n"
+    return f"policies:\n{more}  rules:\n{rule}"
 
 
 def load(write: Write, stated: str = "", **overrides: Any) -> Plan:  # noqa: ANN401 - of Options

@@ -157,11 +157,8 @@ ROW = {
 
 def test_names_of_members_lead_nowhere(desk: Desk) -> None:
     """Nothing is unpacked: a path in an archive is a name."""
-    desk.bring(
-        desk.archive(
-            "x.zip", {"../../evil.json": [ROW], "/etc/evil.json": [{**ROW, "question_id": 2}]}
-        )
-    )
+    members = {"../../evil.json": [ROW], "/etc/evil.json": [{**ROW, "question_id": 2}]}
+    desk.bring(desk.archive("x.zip", members))
     assert sorted(path.name for path in desk.folder.parent.glob("*evil*")) == []
     assert desk.asked("sample_id") == ["1", "2"]
 

@@ -325,11 +325,8 @@ def test_replies_are_trials_the_last_turn_an_error_or_silence(desk: Desk) -> Non
         shared(sample_id="10", output=nothing),
     ]
     desk.bring(desk.lines("rows.jsonl", rows))
-    first = [
-        row
-        for row in desk.said("sample_id", "trial", "completion", "completion_status")
-        if row[1] == 0
-    ]
+    replies = desk.said("sample_id", "trial", "completion", "completion_status")
+    first = [reply for reply in replies if reply[1] == 0]
     assert [one[2:] for one in first] == [
         ("A", "OK"), ("C", "OK"), (None, "ERROR"), (None, "NO_TEXT"),
     ]  # fmt: skip

@@ -320,10 +320,8 @@ def test_a_batch_that_ends_otherwise_leaves_no_call_without_a_completion(
     assert kept.complete(desk, "a", "b") == ["A", "B"]
 
 
-SILENT, NEITHER = (
-    "the batch says nothing of this call",
-    "the line of this call has neither an answer nor an error",
-)
+SILENT = "the batch says nothing of this call"
+NEITHER = "the line of this call has neither an answer nor an error"
 
 
 @pytest.mark.parametrize(

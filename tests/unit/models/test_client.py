@@ -197,11 +197,8 @@ def test_trials_are_questions_of_their_own() -> None:
 
 def test_an_error_that_passes_is_not_seen_in_the_answer() -> None:
     """Overload, a reset and half a JSON are asked again; the attempts are counted."""
-    errors: list[HttpReply | NoReply] = [
-        say("busy", 503),
-        NoReply("reset", "gone"),
-        HttpReply(200, {}, b'{"cho'),
-    ]
+    half = HttpReply(200, {}, b'{"cho')
+    errors: list[HttpReply | NoReply] = [say("busy", 503), NoReply("reset", "gone"), half]
     endpoint = FakeEndpoint(lambda question, attempt: [*errors, say(question)][attempt - 1])
     events: list[Event] = []
     with endpoint.open(watch=events.append) as client:

@@ -129,10 +129,8 @@ def test_every_trial_is_drawn_anew(name: str) -> None:
     """
     opened = open_model(f"builtin/{name}")
     questions = [Request(f"s{i}", [], CHOICES, None, "A", "x") for i in range(40)]
-    trials = [
-        opened.complete([replace(question, trial=number) for question in questions])
-        for number in range(3)
-    ]
+    asked = [[replace(question, trial=n) for question in questions] for n in range(3)]
+    trials = [opened.complete(requests) for requests in asked]
     assert trials[0] == opened.complete(questions)
     assert trials[0] != trials[1] != trials[2] != trials[0]
     assert opened.complete([replace(question, trial=2) for question in questions]) == trials[2]

@@ -111,10 +111,8 @@ def test_each_gate_is_a_test_case(gated: Callable[..., Run]) -> None:
     assert root.attrib.items() >= counts.items()
     assert suite.attrib == {**about, **counts, "timestamp": "2026-01-02T03:04:05Z"}
     complete, *gates = suite.iter("testcase")
-    assert (complete.attrib, len(complete)) == (
-        {"classname": "demo", "name": "the run is complete", "time": "0"},
-        0,
-    )
+    fields = {"classname": "demo", "name": "the run is complete", "time": "0"}
+    assert (complete.attrib, len(complete)) == (fields, 0)
     assert [[part.tag for part in gate] for gate in gates] == [
         *([], ["failure"], ["error"], ["skipped"])
     ]

@@ -122,10 +122,7 @@ def test_functions_give_their_value(source: str, arguments: list[object], value:
     assert run(source, arguments, arguments) == [value, value]
 
 
-ODD = (
-    "class Odd(Exception):\n    def __str__(self): raise RuntimeError\ndef "
-    "compute_scores(s): raise Odd"
-)
+ODD = "class Odd(Exception):\n def __str__(self): raise EOFError\ndef compute_scores(s): raise Odd"
 DEEP = (
     "def compute_scores(s):\n    v = []\n    for _ in range(100000):\n        v = [v]\n    return v"
 )
@@ -454,10 +451,7 @@ def test_death_with_a_living_child_is_told_as_death() -> None:
 
 def test_closing_ends_what_the_snippet_started() -> None:
     """Processes that the snippet has started end with it."""
-    source = (
-        "import os, time\ndef compute_scores(s):\n    pid = os.fork()\n    return pid or "
-        "time.sleep(60)"
-    )
+    source = "import os, time\ndef compute_scores(s):\n return os.fork() or time.sleep(60)"
     with SnippetProcess(make_snippet(source), seconds=SECONDS) as process:
         child = process.call([{}, {}])
         assert isinstance(child, int)

@@ -179,10 +179,8 @@ def test_rows_and_fields_are_those_of_the_text_scorer() -> None:
     """Choices, truth and options are read and checked as `string_equals_mcqa` does."""
     scorer = ChoiceProbabilities("{{ sample.answer }}", list(CHOICES), extraction="first_charakter")
     templates, errors = scorer.compiled
-    assert (sorted(templates), [field for field, _ in errors]) == (
-        ["choices", "ground_truth_choice"],
-        ["extraction"],
-    )
+    assert sorted(templates) == ["choices", "ground_truth_choice"]
+    assert [field for field, _ in errors] == ["extraction"]
     frame = pl.DataFrame({"answer": ["B", "E"], "options": [["w", "x", "y", "z"]] * 2})
     samples = samples_from_frame(frame)
     plain = ChoiceProbabilities("{{ sample.answer }}", list(CHOICES))

@@ -51,10 +51,8 @@ def test_function_scores_each_sample(source: str) -> None:
     Numbers become decimals.
     """
     scores = score(source, 1, 2)
-    assert [row.values for row in scores.rows()] == [
-        {"double": 2.0, "is_b": 1.0},
-        {"double": 4.0, "is_b": 1.0},
-    ]
+    expected = [{"double": 2.0, "is_b": 1.0}, {"double": 4.0, "is_b": 1.0}]
+    assert [row.values for row in scores.rows()] == expected
     assert scores.encoded == frozenset()
 
 
@@ -79,11 +77,8 @@ def test_scores_and_metadata_may_be_told_apart() -> None:
 def test_failing_sample_fails_alone_with_its_traceback() -> None:
     """An exception fails its row: the reason says what, the traceback shows the user's own line."""
     scores = score("def compute_scores(sample):\n    return {'x': 1 / sample['n']}", 1, 0, 2)
-    assert list_reasons(scores) == [
-        None,
-        "SNIPPET_FAILED (raised): ZeroDivisionError: division by zero",
-        None,
-    ]
+    reason = "SNIPPET_FAILED (raised): ZeroDivisionError: division by zero"
+    assert list_reasons(scores) == [None, reason, None]
     result = list(scores.rows())
     assert [one.values["x"] for one in result] == [1.0, None, 0.5]
     assert "return {'x': 1 / sample['n']}" in str(result[1].metadata["snippet_traceback"])

@@ -465,10 +465,8 @@ def load_judged(project: Write, model: str, head: str = OWN, task: str = TASK) -
     return load_plan("run.yaml")
 
 
-REFEREE = (
-    "  - {type: model, key: referee, display_name: Referee, default_value: "
-    "gpt-judge}\ndefinition:\n"
-)
+REFEREE = "  - {type: model, key: referee, display_name: Referee, default_value: gpt-judge}\n"
+REFEREE += "definition:\n"
 
 
 @pytest.mark.parametrize(

@@ -35,11 +35,8 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
 
     def write(*scorers: dict[str, object], actions: list[dict[str, object]] | None = None) -> Path:
         lines = "".join(f"    - {json.dumps(scorer)}\n" for scorer in scorers)
-        lines += (
-            "  actions:\n" + "".join(f"    - {json.dumps(action)}\n" for action in actions)
-            if actions
-            else ""
-        )
+        if actions:
+            lines += "  actions:\n" + "".join(f"    - {json.dumps(action)}\n" for action in actions)
         (tmp_path / "task.yaml").write_text(HEAD + lines)
         return tmp_path / "task.yaml"
 

@@ -69,11 +69,8 @@ def all_exceptions() -> list[type[Exception]]:
     results = [
         *vars(builtins).values(), *vars(jinja2.exceptions).values(), re.error, json.JSONDecodeError,
     ]  # fmt: skip
-    kinds = [
-        one
-        for one in results
-        if isinstance(one, type) and issubclass(one, Exception) and one is not Exception
-    ]
+    classes = [one for one in results if isinstance(one, type) and issubclass(one, Exception)]
+    kinds = [one for one in classes if one is not Exception]
     return [kind for kind in kinds if not issubclass(kind, OUT_OF_REACH)]
 
 

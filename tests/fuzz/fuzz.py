@@ -72,11 +72,8 @@ def search(name: str, words: Sequence[str]) -> None:
     )
     packages = sorted({room.partition(".")[0] for room in watched})
     passed_over = [module for module in list_modules() if not module.startswith(watched)]
-    with atheris.instrument_imports(
-        include=packages,
-        exclude=passed_over,
-        enable_loader_override=False,
-    ):
+    how = {"include": packages, "exclude": passed_over, "enable_loader_override": False}
+    with atheris.instrument_imports(**how):
         laws = load_laws()
     if name not in laws:
         sys.exit(f"there is no law `{name}`: {', '.join(laws)}")

@@ -206,11 +206,10 @@ def test_white_space_before_the_text_changes_nothing(data: st.DataObject) -> Non
     assert judge(f"{lead}B{text}", choices, choices[0]) == judge(f"B{text}", choices, choices[0])
 
 
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4), st.lists
-    )
-)
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4)
+
+
+@given(st.recursive(SCALARS, st.lists))
 @example(["A", "B"])
 @settings(max_examples=150 if IS_LONG else 16)
 def test_choices_of_any_kind_are_read_or_refused(value: object) -> None:

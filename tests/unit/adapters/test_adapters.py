@@ -85,15 +85,13 @@ def test_options_may_be_known_of_some_questions_only() -> None:
         ([{"content": "The answer is (B)."}], 1.0),
         ([{"role": "assistant", "content": "A"}, {"role": "assistant", "content": "B"}], 1.0),
         ([{"role": "assistant", "content": "B"}, {"role": "tool", "content": "A"}], 1.0),
-        (
-            [{"role": "assistant", "content": [{"type": "text", "text": "B"}, {"type": "image"}]}],
-            1.0,
-        ),
+        ([{"role": "assistant", "content": [{"type": "text", "text": "B"}, {"type": "image"}]}],
+         1.0),
         ([{"role": "assistant", "content": None, "tool_calls": []}], 0.0),
         ([{"role": "user", "content": "B"}], 0.0),
         ([], 0.0),
     ],
-)
+)  # fmt: skip
 def test_of_chat_messages_the_last_of_the_assistant_is_read(
     messages: list[dict[str, Any]], expected: float
 ) -> None:
@@ -153,10 +151,8 @@ def test_letters_are_for_one_to_twenty_six_options(options: list[str]) -> None:
 def test_other_columns_are_ignored() -> None:
     """Trainers pass prompts, token ids, their own state and every column of the dataset."""
     columns: dict[str, Any] = {
-        "prompts": ["Which?"],
-        "completion_ids": [[1, 2]],
-        "trainer_state": object(),
+        "prompts": ["Which?"], "completion_ids": [[1, 2]], "trainer_state": object(),
         "subject": ["x"],
-    }
+    }  # fmt: skip
     assert reward(completions=["B"], choices=[LETTERS], answer=["B"], **columns) == [1.0]
     assert reward([], LETTERS, "B") == []

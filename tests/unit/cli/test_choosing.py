@@ -175,10 +175,8 @@ def test_bare_names_of_the_caller_yield_to_keys_of_the_run_file(
 def test_a_dataset_file_is_audited_as_its_rows_are(call: Call, said: list[str]) -> None:
     """With what it derives; a mistake in it is told at its place."""
     dataset = {
-        "key": "mine",
-        "source": {"type": "local", "file_path": "rows.jsonl"},
-        "display_name": "M",
-    }
+        "key": "mine", "source": {"type": "local", "file_path": "rows.jsonl"}, "display_name": "M",
+    }  # fmt: skip
     Path("dataset.yaml").write_text(json.dumps(dataset))
     assert call("score", said[0], "--dataset", "dataset.yaml", "--completion-column", "z").code == 0
     told = call("audit-dataset", "dataset.yaml", "--json").json["datasets"]

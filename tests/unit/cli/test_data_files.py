@@ -146,11 +146,8 @@ def test_the_caller_corrects_what_was_recognised(call: Call) -> None:
     """`--column` decides what fits in two ways, in every command that takes a data file."""
     rows = [{"question": "?", "options": ["x", "y", "z"], "answer": 1 + n % 2} for n in range(4)]
     write_rows(Path("mine.jsonl"), rows)
-    for words in (
-        "run mine.jsonl --model builtin/longest",
-        "check mine.jsonl",
-        "audit-dataset mine.jsonl",
-    ):
+    asked = "run mine.jsonl --model builtin/longest"
+    for words in (asked, "check mine.jsonl", "audit-dataset mine.jsonl"):
         refused = call(*words.split())
         assert refused.code == 2
         assert "the truths can be read in 2 ways, which all fit" in refused.err + refused.out
@@ -352,13 +349,11 @@ def test_long_labels_beside_texts_become_letters(call: Call) -> None:
     """The model sees the texts, and one line says that the labels are others."""
     rows = [
         {
-            "question": question,
-            "choices": ["A1", "A2", "A3", "A4"],
-            "options": options,
+            "question": question, "choices": ["A1", "A2", "A3", "A4"], "options": options,
             "answer": f"A{place + 1}",
         }
         for question, options, place in CAPITALS
-    ]
+    ]  # fmt: skip
     write_rows(Path("labels.jsonl"), rows)
     told = call("run", "labels.jsonl", "--model", "builtin/random", "--dry-run")
     assert "  | A. Lyon\n  | B. Paris\n  | C. Nice\n  | D. Lille\n" in told.out

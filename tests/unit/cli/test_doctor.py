@@ -323,10 +323,8 @@ def test_a_task_brings_its_questions_its_rule_and_its_limit(
     assert find(good["checks"], "one letter")["seen"].startswith(seen)
     asked = [request.body for request in server.asked.requests if request.body]
     assert [(one["max_tokens"], one["messages"][0]["content"]) for one in asked[:3]] == [
-        (8, "colour?"),
-        (8, "legs"),
-        (8, "x"),
-    ]
+        (8, "colour?"), (8, "legs"), (8, "x"),
+    ]  # fmt: skip
     server.change(lambda messages: f"The answer is {say(messages)}.")
     bad = call(*words)
     assert bad.code == 1

@@ -61,13 +61,11 @@ def test_quiet_works_before_and_after_the_command(call: Call, words: tuple[str, 
     ("commands", "unused"),
     [
         ([["--help"], ["run", "--help"]], {"polars", "pydantic", "ruamel", "jinja2", "rich"}),
-        (
-            [["-q", "show", "small/done"], ["show", "small/done", "--json"], ["runs", "small"]],
-            UNUSED,
-        ),
+        ([["-q", "show", "small/done"], ["show", "small/done", "--json"], ["runs", "small"]],
+         UNUSED),
     ],
     ids=["help", "show"],
-)
+)  # fmt: skip
 @pytest.mark.usefixtures("run_folder")
 def test_no_more_is_loaded_than_needed(commands: list[list[str]], unused: set[str]) -> None:
     """Help needs no library for tables or YAML.

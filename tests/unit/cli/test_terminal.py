@@ -55,21 +55,17 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ],
     }
     task = {
-        "key": "t",
-        "display_name": HOSTILE,
-        "description": HOSTILE,
+        "key": "t", "display_name": HOSTILE, "description": HOSTILE,
         "definition": {"scorers": [scorer]},
-    }
+    }  # fmt: skip
     (folder / "task.yaml").write_text(json.dumps(task))
     rows = [
         {
-            "sample_id": f"{HOSTILE}{place}",
-            "answer": "AB"[place % 2],
-            "category": HOSTILE,
+            "sample_id": f"{HOSTILE}{place}", "answer": "AB"[place % 2], "category": HOSTILE,
             HOSTILE: HOSTILE,
         }
         for place in range(4)
-    ]
+    ]  # fmt: skip
     said = [{**row, "completion": HOSTILE if place else "A"} for place, row in enumerate(rows)]
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in said))
     for name in ("one", "two"):
@@ -155,13 +151,11 @@ def test_colour_is_for_those_who_look(
 @pytest.mark.parametrize(
     ("written", "shown"),
     [
-        (
-            line(Span("bad", "bad"), " [red]news[/red] :smile:  "),
-            "\x1b[1;31mbad\x1b[0m [red]news[/red] :smile:\n",
-        ),
+        (line(Span("bad", "bad"), " [red]news[/red] :smile:  "),
+         "\x1b[1;31mbad\x1b[0m [red]news[/red] :smile:\n"),
         (line("word " * 60 + "end"), "word " * 60 + "end\n"),
     ],
-)
+)  # fmt: skip
 def test_colour_changes_no_text(monkeypatch: pytest.MonkeyPatch, written: Line, shown: str) -> None:
     """Coloured output is the plain output with escapes around it.
 

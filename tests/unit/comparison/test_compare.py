@@ -144,13 +144,11 @@ def test_clusters_decide_by_a_t_test(make: Make) -> None:
 @pytest.mark.parametrize(
     ("change", "texts"),
     [
-        (
-            {"extraction": "first_character_literal", "key": "mine"},
-            ["the tasks of `a` and `b` differ", "`is_correct` of `mine` in `b`"],
-        ),
+        ({"extraction": "first_character_literal", "key": "mine"},
+         ["the tasks of `a` and `b` differ", "`is_correct` of `mine` in `b`"]),
         ({"metrics": [{"type": "mean", "field": "is_correct"}], "display_name": "Other"}, []),
     ],
-)
+)  # fmt: skip
 def test_other_rules_are_told(make: Make, change: dict[str, object], texts: list[str]) -> None:
     """Runs scored by other rules can be compared, which is said.
 

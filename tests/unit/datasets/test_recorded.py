@@ -291,10 +291,8 @@ def test_real_files_are_read_whole() -> None:
     samples = load_table(FOLDER / "helm_mmlu" / "helm_mmlu.jsonl").samples
     assert len(samples) == 14_014
     assert isinstance(samples.row(0)["completions"], dict)
-    for model, right in (
-        ("anthropic_claude-3-opus-20240229", 11_918),
-        ("openai_gpt-4o-2024-05-13", 11_886),
-    ):
+    known = {"anthropic_claude-3-opus-20240229": 11_918, "openai_gpt-4o-2024-05-13": 11_886}
+    for model, right in known.items():
         own = find_own_completions(samples, column=f"completions.{model}")
         assert own is not None
         texts_read = own.read(samples).frame["completion"].to_list()

@@ -24,11 +24,9 @@ SCORER: dict[str, Any] = {
     ],
 }
 TASK: dict[str, Any] = {
-    "key": "quiz",
-    "display_name": "Quiz",
-    "description": "",
+    "key": "quiz", "display_name": "Quiz", "description": "",
     "definition": {"dataset": {"key": "d"}, "scorers": [SCORER]},
-}
+}  # fmt: skip
 #: Sixteen right, two wrong, two INVALID.
 SAID: Sequence[str | None] = [*["A"] * 16, "B", "B", "hm", "hm"]
 ROWS = [

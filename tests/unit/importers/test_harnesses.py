@@ -86,11 +86,9 @@ def test_the_likeliest_choice_stands_for_a_reply(desk: Desk) -> None:
     assert result.tasks[0].description.score == "acc,none"
     assert desk.said("completion", "their_answer") == [("B", "B"), ("A", "A")]
     assert desk.said("logprobs")[0] == {
-        "ranking": [
-            {"continuation": " Paris", "logprob": -1.5, "bytes": 6},
-            {"continuation": " Lyon", "logprob": -0.5, "bytes": 5},
-        ]
-    }
+        "ranking": [{"continuation": " Paris", "logprob": -1.5, "bytes": 6},
+         {"continuation": " Lyon", "logprob": -0.5, "bytes": 5}],
+    }  # fmt: skip
     assert "type: choice_probabilities" in desk.text("run.yaml")
 
 

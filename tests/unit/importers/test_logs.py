@@ -178,11 +178,9 @@ def test_yaml_of_an_import_is_read_back_whatever_a_log_is_called(desk: Desk) -> 
 
     name = 'a: b #c "d" {{ 1/0 }} << config.x >> $HOME !include x \u2028 \x07'
     row = {
-        "doc_id": 0,
-        "doc": {"question": "?", "choices": ["x", "yy"]},
-        "target": "A",
+        "doc_id": 0, "doc": {"question": "?", "choices": ["x", "yy"]}, "target": "A",
         "filter": "none",
-    }
+    }  # fmt: skip
     said = {
         "resps": [["A"]], "filtered_resps": ["A"], "metrics": ["exact_match"], "exact_match": 1.0,
     }  # fmt: skip

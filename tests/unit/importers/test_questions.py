@@ -145,11 +145,9 @@ def test_what_columns_hold_tells_which_is_meant() -> None:
     """
     listed = [{"text": "x", "label": "1"}, {"text": "y", "label": "2"}]
     row = {
-        "question": {"stem": "q", "choices": listed},
-        "answer": None,
-        "label": "2",
+        "question": {"stem": "q", "choices": listed}, "answer": None, "label": "2",
         "labels": ["1", "2"],
-    }
+    }  # fmt: skip
     samples = load_rows([row], name="rows").samples
     result = recognise(samples)
     names = {"question": "question.stem", "options": "question.choices", "choices": "labels"}

@@ -61,15 +61,13 @@ def test_label_is_the_text_of_a_value(value: object, label: str) -> None:
     ("groups", "names"),
     [
         ([("mcqa", "a", ["x"]), ("mcqa", "b", ["x", "y"])], ["a_x", "b_x", "y"]),
-        (
-            [("one", "mean", ["x"]), ("two", "mean", ["x"]), ("two", "other", ["x"])],
-            ["one_mean_x", "two_mean_x", "other_x"],
-        ),
+        ([("one", "mean", ["x"]), ("two", "mean", ["x"]), ("two", "other", ["x"])],
+         ["one_mean_x", "two_mean_x", "other_x"]),
         ([("s", "a", ["x"]), ("s", "b", ["x"]), ("s", "c", ["a_x"])], ["s_a_x", "b_x", "a_x"]),
         ([("s", "m", ["x", "x", "x"])], ["s_m_x", "s_m_x-2", "s_m_x-3"]),
     ],
     ids=["metric key", "scorer key", "no longer name hides another", "numbered"],
-)
+)  # fmt: skip
 def test_names_are_told_apart(groups: list[tuple[str, str, list[str]]], names: list[str]) -> None:
     """By the metric's key, else also the scorer's, else a number; a name that is unique stays."""
     given: list[ValueGroup] = []

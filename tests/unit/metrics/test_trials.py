@@ -157,10 +157,8 @@ def test_repetitions_are_compared_by_name() -> None:
     deviation = statistics.stdev(numbers)
     assert found == {**about, **ends, "std_dev": deviation, "runs": 5, "values": numbers}
     runs: list[list[MetricValue]]
-    for runs, numbers_of in (
-        ([[value(None)], [value(0.5)]], [None, 0.5]),
-        ([[value(0.5)], []], [0.5, None]),
-    ):
+    cases = (([[value(None)], [value(0.5)]], [None, 0.5]), ([[value(0.5)], []], [0.5, None]))
+    for runs, numbers_of in cases:
         (found,) = compare_repetitions(runs)
         assert (found["values"], found["mean"], found["std_dev"]) == (numbers_of, 0.5, None)
         assert found["runs"] == 1

@@ -106,10 +106,8 @@ class FakeEndpoint:
 
     def fail(self, calls: Sequence[Call], match: str, **settings: object) -> AnswerkeyError:
         """Return the error that calls end with."""
-        with (
-            self.open(CONNECTION, **settings) as client,
-            pytest.raises(AnswerkeyError, match=match) as caught,
-        ):
+        failing = pytest.raises(AnswerkeyError, match=match)
+        with self.open(CONNECTION, **settings) as client, failing as caught:
             client.complete(calls)
         return caught.value
 
@@ -525,9 +523,8 @@ def test_money_is_never_overspent() -> None:
     budget = Budget(max_cost=1.0)
     assert budget.reserve(0.6)
     budget.settle(0.6, 0.6)
-    with pytest.raises(
-        SolverError, match=r"limit of 1: 0\.6000 is spent, and the next call may cost 0\.6000"
-    ):
+    over = r"limit of 1: 0\.6000 is spent, and the next call may cost 0\.6000"
+    with pytest.raises(SolverError, match=over):
         budget.reserve(0.6)
 
 

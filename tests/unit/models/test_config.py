@@ -71,11 +71,9 @@ def custom(url: str, *, key: Secret | None = None, **more: object) -> ModelConfi
         ("openai/gpt-4.1-nano", "https://api.openai.com/v1/chat/completions", "Authorization"),
         ("openai/x?api=completions", "https://api.openai.com/v1/completions", "Authorization"),
         ("anthropic/claude", "https://api.anthropic.com/v1/messages", "x-api-key"),
-        (
-            "gemini/gemini-flash",
-            "https://generativelanguage.googleapis.com/v1beta/models/gemini-flash:generateContent",
-            "x-goog-api-key",
-        ),
+        ("gemini/gemini-flash",
+         "https://generativelanguage.googleapis.com/v1beta/models/gemini-flash:generateContent",
+         "x-goog-api-key"),
         ("together/meta/llama", "https://api.together.xyz/v1/chat/completions", "Authorization"),
         ("fireworks/a/b", "https://api.fireworks.ai/inference/v1/chat/completions", None),
         ("sambanova/x", "https://api.sambanova.ai/v1/chat/completions", None),
@@ -91,7 +89,7 @@ def custom(url: str, *, key: Secret | None = None, **more: object) -> ModelConfi
         ("nvidia/a/b", "https://integrate.api.nvidia.com/v1/chat/completions", None),
         ("huggingface/a/b:fast", "https://router.huggingface.co/v1/chat/completions", None),
     ],
-)
+)  # fmt: skip
 def test_providers_have_their_urls_and_keys(name: str, url: str, header: str | None) -> None:
     """A provider's model is called at its own URL, with the key of its own variable in its own
     header.
@@ -282,10 +280,8 @@ THEIRS = Caller({"OPENAI_API_KEY": "theirs"}, frozenset({"OPENAI_API_KEY"}))
         (provided(), f"Bearer {KEY}-OPENAI"),
         (provided("http://127.0.0.1:8/v1"), f"Bearer {KEY}-OPENAI"),
         (provided(LAB, is_callers=True), f"Bearer {KEY}-OPENAI"),
-        (
-            provided(LAB, caller=Caller(KEYS, allow_hosts=frozenset({"lab.example"}))),
-            f"Bearer {KEY}-OPENAI",
-        ),
+        (provided(LAB, caller=Caller(KEYS, allow_hosts=frozenset({"lab.example"}))),
+         f"Bearer {KEY}-OPENAI"),
         (provided(EVIL, key=Secret("theirs", "project")), "Bearer theirs"),
         (provided(EVIL, caller=THEIRS), "Bearer theirs"),
         (custom("https://api.openai.com/v1", key=MINE), f"Bearer {KEY}"),
@@ -293,7 +289,7 @@ THEIRS = Caller({"OPENAI_API_KEY": "theirs"}, frozenset({"OPENAI_API_KEY"}))
         (custom(EVIL), None),
         (read_name(f"{EVIL}#m", caller=Caller(KEYS), is_callers=False), None),
     ],
-)
+)  # fmt: skip
 def test_where_keys_may_go(model: ModelConfig, header: str | None) -> None:
     """The provider's host, this machine, hosts that the caller named or allowed.
 
@@ -435,11 +431,8 @@ def test_custom_connections() -> None:
     sent = {"Authorization": f"Bearer {'k' * 20}", "X-Tier": "gold", "X-Key": "h" * 20}
     assert connection.reveal_headers() == sent
     assert (connection.max_concurrent, connection.requests_per_minute) == (3, 60.0)
-    for url in (
-        "https://x.example/infer",
-        "https://x.example/",
-        "https://x.example/v1/chat/completions",
-    ):
+    for path in ("infer", "", "v1/chat/completions"):
+        url = f"https://x.example/{path}"
         assert connect(custom(url)).url == url
 
 
@@ -488,12 +481,8 @@ def test_what_is_given_is_what_is_set_and_the_nearer_wins() -> None:
 
 def test_top_logprobs_ask_for_logprobs() -> None:
     """`top_logprobs` alone asks for log probabilities, unless `logprobs` is false."""
-    for wants in (
-        Generation(logprobs=True),
-        Generation(top_logprobs=3),
-        Generation(top_logprobs=0),
-    ):
-        assert wants.wants_logprobs
+    assert Generation(logprobs=True).wants_logprobs
+    assert all(Generation(top_logprobs=number).wants_logprobs for number in (3, 0))
     assert not Generation().wants_logprobs
     assert not Generation(logprobs=False, top_logprobs=3).wants_logprobs
 

@@ -190,12 +190,10 @@ def test_a_request_says_what_it_is(request_: HttpRequest, start: str, kind: str)
         (b"SSH-2.0-OpenSSH_9.6\r\n", "unreadable"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf", "reset"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhalf", "reset"),
-        (
-            b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n",
-            "unreadable",
-        ),
+        (b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n",
+         "unreadable"),
     ],
-)
+)  # fmt: skip
 def test_broken_replies_are_told(raw: bytes, kind: str) -> None:
     """A damaged body, a connection that closes early or breaks off, or another protocol."""
     came = call(answer_with(raw))

@@ -40,11 +40,9 @@ ROOT = Path(__file__).parents[3]
 PNG = (ROOT / "examples/images/pictures/circle.png").read_bytes()
 CODED = b64encode(PNG).decode()
 STORED = {
-    "type": "image",
-    "media_type": "image/png",
-    "size": 351,
+    "type": "image", "media_type": "image/png", "size": 351,
     "sha256": "2189284913ea35136433104d9136d66db1aef6ab981153f54b8eb39c24949cdd",
-}
+}  # fmt: skip
 ADDRESS = "https://images.example/cat.png"
 OTHERS = {
     "image/jpeg": b"\xff\xd8\xff\xe0",
@@ -356,11 +354,8 @@ def test_bytes_of_a_table_are_images(tmp_path: Path, ending: str) -> None:
     frame = pl.DataFrame({"image": [PNG, None], "told": [both, None], "many": [[PNG, PNG], [None]]})
     file = tmp_path / f"rows.{ending}"
     frame.write_parquet(file) if ending == "parquet" else frame.write_ipc(file)
-    for template, count in [
-        ("{{ sample.image }}", 1),
-        ("{{ sample.told }}", 1),
-        ("{{ sample.many }}", 2),
-    ]:
+    for column, count in {"image": 1, "told": 1, "many": 2}.items():
+        template = f"{{{{ sample.{column} }}}}"
         prompts: Any = make_solver(template).build_prompts(load(file), None)
         assert [len(images.list_images(prompt)) for prompt in prompts] == [count, 0]
         assert prompts[0][1]["content"][1] == STORED

@@ -265,10 +265,8 @@ def test_a_damaged_index_is_e503(tmp_path: Path) -> None:
         ).fetchone()
     raw = (tmp_path / "calls.sqlite").read_bytes()
     end = 4096 * root
-    for damaged in (
-        raw[: end - 4096] + bytes(4096) + raw[end:],
-        raw[: end - 10] + b"k" + raw[end - 9 :],
-    ):
+    emptied = raw[: end - 4096] + bytes(4096) + raw[end:]
+    for damaged in (emptied, raw[: end - 10] + b"k" + raw[end - 9 :]):
         (tmp_path / "calls.sqlite").write_bytes(damaged)
         with pytest.raises(RunError, match="E503"):
             open_store(tmp_path)

@@ -492,10 +492,8 @@ def test_arguments_beyond_the_memory_are_told() -> None:
         "def compute_metrics(scores):\n    return len(scores)", "compute_metrics"
     )
     scores = [{"values": {"x": 1.0}, "metadata": {}}] * 400_000
-    with (
-        SnippetProcess(snippet, memory_bytes=64 * 1024**2) as process,
-        pytest.raises(SnippetError) as caught,
-    ):
+    small = SnippetProcess(snippet, memory_bytes=64 * 1024**2)
+    with small as process, pytest.raises(SnippetError) as caught:
         process.call([scores])
     assert caught.value.kind == "memory"
 

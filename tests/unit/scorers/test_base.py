@@ -129,11 +129,8 @@ def test_filters_see_sample_solver_output_and_scores() -> None:
     """A rule may look at the row, at the reply, and at the values and metadata of every scorer."""
     content = "{{ solver_output.output.choices[0].message.content }}"
     validity = "{{ scores.mcqa.completion_validity }}"
-    for expression, value in {
-        "{{ sample.answer }}": "B",
-        content: "Hmm",
-        validity: "INVALID",
-    }.items():
+    expected = {"{{ sample.answer }}": "B", content: "Hmm", validity: "INVALID"}
+    for expression, value in expected.items():
         assert exclude(Action("x", RowFilter("equals", expression, value))) == [None, "x", None]
     right = RowFilter("is_true", "{{ scores.mcqa.is_correct }}")
     assert exclude(Action("right", right)) == ["right", None, None]
@@ -342,10 +339,8 @@ def test_passages_of_a_scorer_have_its_choices_and_options() -> None:
     """Choices are those of the scores; without option texts anywhere there are none."""
     samples, completions = make_tables("BBCDAA", TEXTS)
     answers = [Sample(sample.id, Row(answer=sample.fields["answer"])) for sample in samples]
-    for given, options in (
-        (samples, ("one", "two", "three", "four")),
-        (Samples(answers, ["answer"]), None),
-    ):
+    whole, bare = samples, Samples(answers, ["answer"])
+    for given, options in ((whole, ("one", "two", "three", "four")), (bare, None)):
         passages = list_passages(
             SCORER, given, completions, score_table(SCORER, given, completions)
         )

@@ -196,11 +196,8 @@ def test_a_long_message_is_cut() -> None:
 def test_values_of_a_missing_column_fail_in_every_row_and_list_all_columns() -> None:
     """The hint knows the whole table, not only the columns that are read."""
     samples = make_samples({"answer": ["A"], "choices": ["AB"]})
-    for source in (
-        "{{ sample.anser }}",
-        "{{ sample.anser | upper }}",
-        "x {{ sample.anser }} {{ sample.choices }}",
-    ):
+    several = "x {{ sample.anser }} {{ sample.choices }}"
+    for source in ("{{ sample.anser }}", "{{ sample.anser | upper }}", several):
         (problem,) = Template.compile(source).values(samples)
         assert isinstance(problem, RowError)
         assert problem.column == "anser"

@@ -89,10 +89,8 @@ def test_every_exception_of_a_rendering_template_is_translated(kind: type[Except
         (LookupError("unknown encoding: x"), "unknown encoding: x"),
         (OverflowError("too large"), "too large"),
         (FloatingPointError("f"), "f"),
-        (
-            RecursionError("maximum recursion depth exceeded"),
-            "the template calls itself too often, or the value is nested too deeply",
-        ),
+        (RecursionError("maximum recursion depth exceeded"),
+         "the template calls itself too often, or the value is nested too deeply"),
         (RuntimeError("r"), "r"),
         (MemoryError(), "the template needs more memory than there is"),
         (TypeError("t"), "t"),
@@ -105,7 +103,7 @@ def test_every_exception_of_a_rendering_template_is_translated(kind: type[Except
         (jinja2.exceptions.UndefinedError("x"), "x"),
         (MissingName("x"), "x"),
     ],
-)
+)  # fmt: skip
 def test_each_exception_has_its_message(error: Exception, message: str) -> None:
     """The user reads what is wrong with the row, not the name of a Python class."""
     assert translate_error(error).message == message

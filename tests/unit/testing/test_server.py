@@ -89,10 +89,8 @@ def send(
 def ask(server: TestServer, prompt: str = "hi", path: str = CHAT, **options: Any) -> Got:  # noqa: ANN401 - see `send`
     """Ask one question in the way of OpenAI's chat."""
     body = {
-        "model": "m",
-        "messages": [{"role": "user", "content": prompt}],
-        **options.pop("extra", {}),
-    }
+        "model": "m", "messages": [{"role": "user", "content": prompt}], **options.pop("extra", {}),
+    }  # fmt: skip
     return send(server, body, path, **options)
 
 
@@ -248,11 +246,8 @@ def test_what_is_wrong_with_a_request_is_told() -> None:
     ) as server:
         for headers in ({}, {"Authorization": "Bearer wrong"}):
             assert ask(server, headers=headers).status == 401
-        for name, value in (
-            ("Authorization", "Bearer right"),
-            ("x-api-key", "right"),
-            ("api-key", "right"),
-        ):
+        keys = {"Authorization": "Bearer right", "x-api-key": "right", "api-key": "right"}
+        for name, value in keys.items():
             assert ask(server, headers={name: value}).status == 200
         good = {"x-goog-api-key": "right"}
         got = ask(server, extra={"response_format": {"type": "json_object"}}, headers=good)

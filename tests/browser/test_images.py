@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
-from tests.quiz import write_lines
+from tests.projects import write_rows
 
 from .conftest import OpenStage, write_report
 from .material import ROOT, Call, carry_out
@@ -28,7 +28,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, call: Call) -> Path:
     file = project / "questions.jsonl"
     rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     rows.append({**rows[0], "sample_id": "far", "picture": ADDRESS})
-    write_lines(file, rows)
+    write_rows(file, rows)
     carry_out(call, "run", project, "--out", folder / "runs" / "pictures")
     return folder / "runs"
 

@@ -238,9 +238,7 @@ def test_a_figure_is_copied_as_markdown(report: str, open_first: OpenStage) -> N
     assert (lines[4], len(lines)) == ("| history of science | 80 % | [61, 91] | 25 |", 9)
 
 
-def test_each_figure_becomes_a_drawing_and_a_picture(
-    comparison: str, open_stage: OpenStage
-) -> None:
+def test_each_figure_becomes_drawing_and_picture(comparison: str, open_stage: OpenStage) -> None:
     """The SVG is well formed, holds the texts and loads nothing; the PNG is one."""
     stage = open_stage(comparison, offline=True)
     for route in ("#/", "#/run/r2/0", "#/compare/r0,r1"):

@@ -62,11 +62,8 @@ def write_recorded(folder: Path, **definition: object) -> Path:
 
     Return the file.
     """
-    whole = {
-        "dataset": {"key": "q"},
-        "solver": {"type": "pass_through_solver", "trace_column": "said"},
-        **definition,
-    }
+    solver = {"type": "pass_through_solver", "trace_column": "said"}
+    whole = {"dataset": {"key": "q"}, "solver": solver, **definition}
     rows = [{"answer": "A", "said": "A"}, {"answer": "B", "said": "A"}]
     task = {"key": "t", "display_name": "T", "description": "Recorded texts.", "definition": whole}
     dataset = {"key": "q", "display_name": "Q", "source": {"type": "inline", "rows": rows}}
@@ -108,9 +105,7 @@ def test_later_names_exist_without_a_prompt(tmp_path: Path, value: str, accuracy
     assert run.tasks["t"].metrics["Accuracy"].value == accuracy
 
 
-def test_a_name_that_a_trace_does_not_have_is_reported(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_missing_trace_names_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """After a dot in a snippet, with the names there are; no sample is scored by it."""
     snippet = (
         "def compute_scores(sample, solver_output):\n    return {'x': "

@@ -37,9 +37,7 @@ def test_a_bundle_of_the_later_era_runs(
         assert path.is_dir() or b"sk-secret" not in path.read_bytes()
 
 
-def test_a_bundles_provider_model_has_the_platforms_key(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_bundles_provider_model_has_the_platforms_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """`openai/gpt-4.1-nano` is `openai$gpt-4-1-nano`; `--config` chooses it."""
     for name in ("ENDPOINT_KEY", "OPENAI_API_KEY"):
         monkeypatch.setenv(name, "sk-secret")
@@ -108,9 +106,7 @@ def test_other_files_are_refused(tmp_path: Path, text: str, code: str, message: 
     assert loaded.errors[0].hint
 
 
-def test_folders_of_documents_are_datasets(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_document_folders_are_datasets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One row for each, as where the source comes from."""
     words = ["--completion-column", "content", "--json", "-q"]
     assert main(["run", str(BUNDLES / "folder"), "--out", str(tmp_path), *words]) == 0

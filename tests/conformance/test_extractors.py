@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.processes import run_python
 
 from answerkey.reader import EXTRACTORS
 
@@ -128,21 +129,14 @@ def install(tool: str) -> Path:
 
 @pytest.mark.parametrize("make", [make_rows, read_rows])
 @pytest.mark.parametrize("tool", PACKAGES)
-def test_extractors_read_as_their_harness(
-    tool: str, make: Callable[[], list[dict[str, Any]]]
-) -> None:
+def test_extractors_read_as_harnesses(tool: str, make: Callable[[], list[dict[str, Any]]]) -> None:
     """In at least 99.5 % of made and of real completions: the same choice, or none."""
     rows = make()
     if not rows:
         pytest.skip("the shared material is not there")
     script = [str(HERE / "tool_side.py"), str(install(tool)), tool]
-    done = subprocess.run(
-        [sys.executable, "-I", "-W", "ignore", *script],
-        input="".join(json.dumps(row) + "\n" for row in rows),
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    done = run_python("-I", "-W", "ignore", *script, input=lines, check=True)
     differences = []
     for row, line in zip(rows, done.stdout.splitlines(), strict=True):
         theirs = json.loads(line)

@@ -99,12 +99,9 @@ def collect_blocks() -> list[Block]:
 def list_unlabelled() -> list[str]:
     """Return the places of blocks that hold commands and do not say so."""
     command = re.compile(r"^(\w*\$ |answerkey |python -m |pip )", re.MULTILINE)
-    return [
-        f"{_name(page)}:{line}"
-        for page in PAGES
-        for line, kind, text in _list_fences(page)
-        if kind not in SHELL and command.search(text)
-    ]
+    fences = [(page, *fence) for page in PAGES for fence in _list_fences(page)]
+    shown = [fence for fence in fences if fence[2] not in SHELL and command.search(fence[3])]
+    return [f"{_name(page)}:{line}" for page, line, *_ in shown]
 
 
 def _name(path: Path) -> str:

@@ -62,16 +62,14 @@ def write_lines(name: str, rows: Sequence[object]) -> None:
 
 
 def _lay_out_tables(rows: Rows) -> None:
-    answers = [
-        {"sample_id": f"{n:06}", "completion": row["answer"]} for n, row in enumerate(rows, 1)
-    ]
+    said = [{"sample_id": f"{n:06}", "completion": row["answer"]} for n, row in enumerate(rows, 1)]
     replies = {"completion": "A", "completions": {"my-model": "B"}}
     with_completions = [{**row, **replies} for row in rows]
     write_lines("questions.jsonl", rows)
-    write_lines("answers.jsonl", answers)
-    write_lines("replies.jsonl", answers)
+    write_lines("said.jsonl", said)
+    write_lines("replies.jsonl", said)
     write_lines("both.jsonl", with_completions)
-    pl.DataFrame(answers).write_parquet("completions.parquet")
+    pl.DataFrame(said).write_parquet("completions.parquet")
     pl.DataFrame(with_completions).write_parquet("rows.parquet")
     cells = [[row["question"], *row["options"], row["answer"]] for row in rows]
     Path("data/mmlu/test").mkdir(parents=True)

@@ -152,9 +152,7 @@ def ray_job(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]
     shutil.rmtree(sockets, ignore_errors=True)
 
 
-def test_a_slurm_job_with_ray_is_queued_again_and_continues(
-    ray_job: list[str], folder: Path, server: Model
-) -> None:
+def test_a_slurm_job_with_ray_continues(ray_job: list[str], folder: Path, server: Model) -> None:
     """Ray runs on all nodes.
 
     SIGUSR1 stops the run too, and the next job continues it on a Ray of its own.

@@ -136,7 +136,7 @@ def write_body(name: str) -> bytes:
 
 
 @pytest.mark.parametrize("name", SERVERS)
-def test_recipes_run(
+def test_recipe_gives_a_run(
     tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """The name and the address of the environment are enough: no key is sent, thoughts are kept

@@ -108,9 +108,7 @@ def store(desk: Desk, call: Call, s3_server: str) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.place)
-def test_blocks_do_as_their_page_says(
-    desk: Desk, block: Block, request: pytest.FixtureRequest
-) -> None:
+def test_blocks_do_as_pages_say(desk: Desk, block: Block, request: pytest.FixtureRequest) -> None:
     """Each command ends with the exit code of the page, else with 0, and prints what the page
     shows.
     """
@@ -198,11 +196,8 @@ def test_every_path_that_a_page_names_is_there() -> None:
     paths |= {f"tests/{path}" for path in tree}
     patterns = {path: re.sub(r"<[^>]+>", "*", path).rstrip("/") for path in paths - MADE}
     assert len(patterns) > 40
-    missing = [
-        path
-        for path, pattern in patterns.items()
-        if not any(ROOT.glob(pattern)) and not any(PACKAGE.glob(pattern))
-    ]
+    globs = {path: (*ROOT.glob(text), *PACKAGE.glob(text)) for path, text in patterns.items()}
+    missing = [path for path, files in globs.items() if not files]
     assert missing == []
 
 

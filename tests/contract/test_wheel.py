@@ -119,9 +119,7 @@ def test_files_missing_from_an_sdist_are_reported(tmp_path: Path) -> None:
         ("Type: text/markdown", "Type: text/plain", "text/plain"),
     ],
 )
-def test_metadata_that_an_index_would_refuse_is_reported(
-    metadata: Path, old: str, new: str, error: str
-) -> None:
+def test_unfit_metadata_is_reported(metadata: Path, old: str, new: str, error: str) -> None:
     """A licence that is none, fields that do not exist, a description that would be shown as plain
     text.
     """

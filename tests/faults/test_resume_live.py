@@ -55,9 +55,7 @@ def stop(stage: str, done: int, total: int) -> None:
         raise KeyboardInterrupt
 
 
-def test_a_model_of_a_run_file_is_found_again_with_its_key(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_files_model_keeps_its_key(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The key is looked up where it was.
 
     No file of the run, the journal included, ever holds it.
@@ -76,9 +74,7 @@ def test_a_model_of_a_run_file_is_found_again_with_its_key(
     assert set(resumed.tasks["quiz"].completions["source"]) == {"live"}
 
 
-def test_a_model_that_is_not_the_same_any_more_is_refused(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_changed_model_is_refused(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of the answers from another endpoint is no result."""
     monkeypatch.setenv("MY_KEY", KEY)
     with TestServer("A") as server, TestServer("B") as elsewhere:
@@ -128,9 +124,7 @@ def test_a_run_folder_cannot_send_a_key_to_a_host_of_its_choice(
         assert connect(find_model(source["model_key"], manifest["file"])).key is None
 
 
-def test_an_env_file_beside_the_run_cannot_redirect_a_provider(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_env_files_redirect_no_provider(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A base URL that stands in a file of the project gets no key of the caller, when resuming
     neither.
     """
@@ -173,9 +167,7 @@ def test_a_change_of_scorers_alone_asks_nothing(project: Path) -> None:
         assert server.asked.total == 20
 
 
-def test_a_cache_that_cannot_be_used_is_a_notice_of_the_run(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bad_cache_is_a_notice_of_the_run(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run is complete, and says that every call was asked."""
     (project / "file").write_text("in the way")
     monkeypatch.setenv("XDG_CACHE_HOME", str(project / "file"))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.forked import Forked
+from tests.processes import run_python
 from tests.projects import SCORER, describe_live_task, describe_solver, describe_task, write_run
 
 TASK = describe_task(dataset={"key": "rows"}, scorers=[SCORER])
@@ -33,13 +33,8 @@ def words(project: Path, *more: str) -> list[str]:
 def test_a_full_standard_output_is_an_error_and_no_bug(project: Path) -> None:
     """Writing the summary to a full device is E502, exit 2."""
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "answerkey", *words(project, "--out", str(project / "run"))],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
+        command = words(project, "--out", str(project / "run"))
+        done = run_python("-m", "answerkey", *command, stdout=full)
     assert done.returncode == 2
     assert "error[E502]: cannot write: No space left on device" in done.stderr
     assert "Traceback" not in done.stderr

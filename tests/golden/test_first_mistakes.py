@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -94,12 +94,8 @@ class Mistake:
     def serve(self) -> TestServer:
         """Return the server of the model."""
         faults = {} if self.fault is None else {self.fault: 1.0}
-        behaviour = Behaviour(
-            faults=faults,
-            faulty_attempts=None,
-            api_key=self.api_key,
-            hang_seconds=2,
-        )
+        behaviour = Behaviour(faults=faults, faulty_attempts=None, hang_seconds=2)
+        behaviour = replace(behaviour, api_key=self.api_key)
         if self.reply is None:
             return TestServer("A", behaviour)
         answer = Reply(status=self.reply["status"], body=self.reply["body"].encode())

@@ -101,9 +101,8 @@ class KeptSource:
 
     def read(self, *, name: str) -> Any:  # noqa: ANN401 - a table
         """Return so many rows."""
-        return load_rows(
-            [{"question": f"Q{n}", "answer": "A"} for n in range(self.size)], name=name
-        )
+        rows = [{"question": f"Q{n}", "answer": "A"} for n in range(self.size)]
+        return load_rows(rows, name=name)
 
 
 class KeptModel:

@@ -173,9 +173,8 @@ def load_rows() -> list[dict[str, Any]]:
     Where a reply answers nothing the truth is A, and every fourth truth is another than the answer.
     """
     rows = [json.loads(line) for line in CORPUS.read_text(encoding="utf-8").splitlines()]
-    kept = [
-        row for row in rows if row["options"] and "".join(row["choices"]) in ascii_uppercase[:10]
-    ]
+    letters = ascii_uppercase[:10]
+    kept = [row for row in rows if row["options"] and "".join(row["choices"]) in letters]
     kept = [r for r in kept if r["choices"][0] == "A" and len({*r["options"]}) == len(r["options"])]
     for number, row in enumerate(kept):
         answer = row["choices"].index(row["label"] or "A")
@@ -294,9 +293,7 @@ def test_inspect_scores_its_own_log_again(tool: Callable[..., str], tmp_path: Pa
     assert own.tasks[0].their_mean < sum(rows["their_score"]) / len(ROWS)
 
 
-def test_the_scorer_says_what_it_read_and_what_it_cannot_judge(
-    tool: Callable[..., str],
-) -> None:
+def test_the_scorer_says_what_it_read_and_what_it_cannot_judge(tool: Callable[..., str]) -> None:
     """A target of several letters, no choices, and a shuffle that rewrites completions are
     errors.
     """
@@ -305,11 +302,8 @@ def test_the_scorer_says_what_it_read_and_what_it_cannot_judge(
     assert right == ["C", "B", "It is Canberra.", {**told, "span": right[3]["span"]}]
     assert (several[:2], several[3]["validity_reason"]) == (["I", None], "NOTHING_STATED")
     assert listed[:2] == ["C", "D"]
-    messages = (
-        "the answer 'AB' is not one of the choices",
-        "letters for 1 to 26 options, not for 0",
-        "shuffle_choices",
-    )
+    no_choice = "the answer 'AB' is not one of the choices"
+    messages = (no_choice, "letters for 1 to 26 options, not for 0", "shuffle_choices")
     assert [part in error for part, error in zip(messages, errors, strict=True)] == [True] * 3
 
 

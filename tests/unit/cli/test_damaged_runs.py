@@ -108,7 +108,7 @@ def test_what_is_missing_or_changed_is_named(
 
 @pytest.mark.parametrize("command", ["show", "compare", "report"])
 @pytest.mark.parametrize(("part", "name"), [("counts", "valid"), ("dataset", "samples")])
-def test_changed_counts_are_told(
+def test_a_changed_count_is_told(
     call: Call, spoiled: Path, command: str, part: str, name: str
 ) -> None:
     """The counts of `run.json` are those of `metrics.json`."""
@@ -148,9 +148,8 @@ def test_a_list_of_runs_shows_which_one_is_damaged(call: Call, spoiled: Path) ->
     """The others are shown."""
     shutil.copytree("done", spoiled.parent / "whole")
     (spoiled / SCORES).unlink()
-    told = {
-        Path(run["path"]).name: run for run in call("runs", spoiled.parent, "--json").json["runs"]
-    }
+    runs = call("runs", spoiled.parent, "--json").json["runs"]
+    told = {Path(run["path"]).name: run for run in runs}
     assert (told["whole"]["status"], told["run"]["status"]) == ("complete", "unreadable")
 
 

@@ -222,9 +222,8 @@ def test_an_address_is_a_data_file(call: Call, mine: str) -> None:
         done = call("run", url, "--model", KNOWING, "--out", "one", "--save", "kept")
         served.shutdown()
     assert (done.code, done.err.startswith(SAID)) == (0, True)
-    written = [
-        path for folder in ("one", "kept") for path in Path(folder).rglob("*") if path.is_file()
-    ]
+    paths = [*Path("one").rglob("*"), *Path("kept").rglob("*")]
+    written = [path for path in paths if path.is_file()]
     told = b"".join(path.read_bytes() for path in written) + (done.out + done.err).encode()
     assert b"verysecret" not in told
     assert f"url: http://127.0.0.1:{served.server_port}/{mine}".encode() in told
@@ -273,9 +272,8 @@ def test_names_of_ones_own_files_have_defaults(call: Call, mine: str) -> None:
         "input_builder": {"type": "chat_completion", "input_messages": prompt},
     }
     write_rows(Path("quiz.yaml"), [{"definition": {"solver": solver, "scorers": [scorer]}}])
-    told = call(
-        "run", "quiz.yaml", "--dataset", mine, "--model", "builtin/constant?choice=B", "--json"
-    )
+    model = ("--model", "builtin/constant?choice=B")
+    told = call("run", "quiz.yaml", "--dataset", mine, *model, "--json")
     assert (told.code, told.json["tasks"][0]["key"]) == (0, "quiz")
     Path("mine.yaml").write_text(json.dumps({"source": {"type": "local", "file_path": mine}}))
     words = ("run", "quiz.yaml", "--dataset", "mine.yaml", "--model", "builtin/constant?choice=B")
@@ -308,11 +306,8 @@ def test_mmlus_own_csv_has_no_header(call: Call, tmp_path: Path) -> None:
     told = call("run", "abstract_test.csv", "--model", KNOWING, "--json", "--save", "new")
     (task,) = told.json["tasks"]
     assert (told.code, task["counts"]["samples"], task["metrics"][0]["value"]) == (0, 4, 1.0)
-    assert told.err.startswith(
-        "abstract_test.csv: 4 rows; no header line; question `question`, options `A`, "
-        "`B`, `C`, `D`, "
-        "truth `answer` (label)\n"
-    )
+    columns = "question `question`, options `A`, `B`, `C`, `D`, truth `answer` (label)"
+    assert told.err.startswith(f"abstract_test.csv: 4 rows; no header line; {columns}\n")
     again = call("run", str(tmp_path / "new"), "--model", KNOWING, "--json")
     assert strip(again.json) == strip(told.json)
     assert call("audit-dataset", "abstract_test.csv", "-q").code == 0

@@ -60,9 +60,7 @@ def calls_model(folder: str) -> str:
     return str(json.loads(Path(folder, "run.json").read_text())["tasks"][0]["model"]["name"])
 
 
-def test_cached_tokens_are_counted_and_priced(
-    call: Call, server: BatchServer, words: Words
-) -> None:
+def test_cached_tokens_have_their_price(call: Call, server: BatchServer, words: Words) -> None:
     """In the summary, in `--json` and in the export; the third number of `--price` is theirs."""
     usage = {
         "prompt_tokens": 100,
@@ -308,17 +306,13 @@ def test_a_batch_under_way_is_collected_by_resume(
     server.change(batch_polls=1)
     server.forget()
     assert call("resume", "half").code == 0
-    more = {
-        "openai": ["/v1/files/file-2/content"],
-        "anthropic": [f"{BATCHES[api]}/batch_1/results"],
-    }
+    more = {"openai": ["/v1/files/file-2/content"]}
+    more["anthropic"] = [f"{BATCHES[api]}/batch_1/results"]
     assert server.asked.by_path == dict.fromkeys([f"{BATCHES[api]}/batch_1", *more.get(api, ())], 1)
     assert set(server.asked.by_prompt.values()) == {1}
 
 
-def test_calls_of_a_batch_that_failed_may_be_sent_one_by_one(
-    call: Call, server: BatchServer, words: Words
-) -> None:
+def test_failed_batches_may_be_sent_singly(call: Call, server: BatchServer, words: Words) -> None:
     """An expired batch leaves the run incomplete; `resume --no-batch` asks the rest."""
     server.change(batch_polls=1, batch_outcome="expired")
     assert call("run", *words, "--batch", "--out", "half").code == 3
@@ -388,9 +382,7 @@ def test_a_run_goes_on_where_no_cluster_is(call: Call, server: BatchServer, word
     assert server.asked.total == 120
 
 
-def test_a_silent_cluster_is_gone(
-    call: Call, words: Words, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mute_cluster_is_gone(call: Call, words: Words, monkeypatch: pytest.MonkeyPatch) -> None:
     """Something else may listen where a cluster was."""
     pytest.importorskip("ray")
     monkeypatch.setattr("answerkey.engines.ray_engine._ANSWER_SECONDS", 0.2)
@@ -461,9 +453,7 @@ def test_connections_of_a_finished_task_are_closed(server: BatchServer, words: W
     assert server.asked.total == 3 * 120
 
 
-def test_several_models_end_with_what_failed_and_how_to_go_on(
-    call: Call, server: BatchServer, words: Words
-) -> None:
+def test_several_models_end_with_what_failed(call: Call, server: BatchServer, words: Words) -> None:
     """Exit code 3.
 
     The others are complete. `resume`, `compare` and `report` take the folder of all runs.

@@ -66,13 +66,11 @@ def test_runs_lists_what_there_is(call: Call, run_folder: Path) -> None:
 
 def test_the_next_steps_name_this_run(call: Call, project: Path) -> None:
     """And a sample that is worth a look."""
-    score = (
-        f"score {project}/task.yaml --dataset rows.jsonl --completion-column completions.m".split()
-    )
-    write_rows(
-        Path("rows.jsonl"), [{"answer": "A", "completions": {"m": m}} for m in ("A", "so", "B")]
-    )
-    done = call(*score, "--out", "runs/a").err
+    score = f"score {project}/task.yaml --dataset rows.jsonl"
+    words = f"{score} --completion-column completions.m".split()
+    rows = [{"answer": "A", "completions": {"m": text}} for text in ("A", "so", "B")]
+    write_rows(Path("rows.jsonl"), rows)
+    done = call(*words, "--out", "runs/a").err
     assert "  answerkey report runs/a " in done
     assert "  answerkey audit runs/a " in done
     assert "  answerkey compare runs/a OTHER_RUN " in done

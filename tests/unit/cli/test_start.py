@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.processes import run_python
 
 from answerkey._version import __version__
 from answerkey.cli import app
@@ -76,12 +75,7 @@ def test_no_more_is_loaded_than_needed(commands: list[list[str]], unused: set[st
         f"import sys; from answerkey.cli import main; [main(words) for words in {commands!r}];"
         f"loaded = sorted({unused!r} & set(sys.modules)); sys.exit(str(loaded) if loaded else 0)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_python("-c", script)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -101,9 +95,8 @@ def test_scoring_loads_no_more_than_it_needs(tmp_path: Path) -> None:
     task = {"key": "t", "display_name": "t", "description": "t", "definition": definition}
     (tmp_path / "t.yaml").write_text(json.dumps(task))
     write_rows(tmp_path / "d.jsonl", [{"answer": letter} for letter in "ABA"])
-    write_rows(
-        tmp_path / "c.jsonl", [{"completion": text} for text in ("A", "B. yes", "Answer: A")]
-    )
+    said = ("A", "B. yes", "Answer: A")
+    write_rows(tmp_path / "c.jsonl", [{"completion": text} for text in said])
     words = ["score", "t.yaml", "--dataset", "d.jsonl", "--completions", "c.jsonl", "--out", "r"]
     script = (
         "import gc, sys, importlib.metadata; importlib.metadata.entry_points = None;"
@@ -113,13 +106,7 @@ def test_scoring_loads_no_more_than_it_needs(tmp_path: Path) -> None:
         f"assert not loaded, loaded; assert len(modules) <= {MOST_MODULES}, sorted(modules);"
         "assert gc.get_freeze_count()"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-    )
+    done = run_python("-c", script, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
 

@@ -220,9 +220,7 @@ def test_several_errors_are_shown_together(call: Call, monkeypatch: pytest.Monke
     assert [one["code"] for one in call("run", "x", "--json").json["errors"]] == ["E107", "E206"]
 
 
-def test_a_bug_of_ours_is_words_and_a_traceback_only_on_demand(
-    call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_our_bugs_show_tracebacks_on_demand(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     """E901 asks for a report; the traceback comes with `-v`, wherever it stands."""
     monkeypatch.setattr(evaluate_run, "read_plan", raising(ZeroDivisionError("division by zero")))
     short = call("run", "x").err

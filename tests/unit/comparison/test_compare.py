@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.projects import SCORER
 
 import answerkey as ak
 from answerkey.errors import DataError, RunError
 
-from .conftest import SCORER, TRUTHS, Make, rows_of
+from .conftest import TRUTHS, Make, rows_of
 
 Call = Callable[..., Any]
 RIGHT, WRONG, SAME = TRUTHS, "?" * 12, "A" * 12

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.projects import SCORER
 
 import answerkey as ak
 from answerkey.comparison.compare import describe_variants
 from answerkey.testing import TestServer
-
-from .conftest import SCORER
 
 ROWS = [{"question": f"q{number}", "answer": "AB"[number % 2]} for number in range(20)]
 Called = Callable[..., Any]

@@ -289,9 +289,7 @@ def type_cell(write: Write, cell: str, kind: ColumnKind) -> object:
 
 
 @pytest.mark.parametrize(("cell", "kind", "expected"), CASES["cells"])
-def test_cells_have_the_type_asked(
-    write: Write, cell: str, kind: ColumnKind, expected: object
-) -> None:
+def test_cells_take_their_type(write: Write, cell: str, kind: ColumnKind, expected: object) -> None:
     """Text cells become values; an empty cell is null."""
     result = type_cell(write, cell, kind)
     assert result == expected

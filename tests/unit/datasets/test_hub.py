@@ -280,9 +280,7 @@ def test_the_token_goes_to_the_hub_and_nowhere_else(
         ("http://127.0.0.1:9", r"E214.*no answer from `127\.0\.0\.1:9`.*HF_HUB_OFFLINE=1"),
     ],
 )
-def test_an_endpoint_that_will_not_do_is_told(
-    endpoint: str, words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bad_endpoints_are_told(endpoint: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is https, or on this machine; where nobody answers, nothing older is read instead."""
     monkeypatch.setenv("HF_ENDPOINT", endpoint)
     with pytest.raises((SpecError, DataError), match=f"(?s){words}"):
@@ -388,9 +386,7 @@ def test_files_are_chosen_by_what_is_asked_for(
     assert choose_files(asked, NAMES, {"configs": [config]} if config else {}) == found
 
 
-def test_ready_made_tasks_read_data_of_the_hub(
-    hub: Hub, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ready_made_tasks_read_the_hub(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
     """`answerkey run mmlu` without more; its config chooses the split."""
     columns: dict[str, Sequence[object]] = {
         "question": ["1+1?", "2+2?"],
@@ -461,18 +457,15 @@ def test_gated_benchmarks_say_what_is_wanted(hub: Hub, capsys: pytest.CaptureFix
     assert f"/datasets/Idavidrein/{way_out}" in said
 
 
-def test_ready_made_tasks_join_the_hubs_subjects(
-    hub: Hub, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ready_made_tasks_join_hub_subjects(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
     """CMMLU is read from the branch with Parquet files, a folder for each subject."""
     columns: dict[str, Sequence[object]] = {
         "Question": ["?"], "A": ["w"], "B": ["x"], "C": ["y"], "D": ["z"],
     }  # fmt: skip
     result = hub.add("haonan-li/cmmlu", {"cmmlu.py": b""})
     answers = {"agronomy/test": "A", "agronomy/dev": "B", "virology/test": "D"}
-    made = {
-        f"{n}/0000.parquet": make_parquet(**columns, Answer=[said]) for n, said in answers.items()
-    }
+    tables = {name: make_parquet(**columns, Answer=[said]) for name, said in answers.items()}
+    made = {f"{name}/0000.parquet": table for name, table in tables.items()}
     result.put(made, ref="refs/convert/parquet")
     assert main(["check", "cmmlu", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["check"]["tasks"][0]["rows"] == 2

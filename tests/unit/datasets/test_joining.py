@@ -69,13 +69,8 @@ def test_the_file_of_a_row_is_a_column_if_it_is_asked_for(write: Write, tmp_path
     (tmp_path / "deep").mkdir()
     write("deep/law_test.csv", "q\none\n")
     write("art_test.csv", "q\ntwo\n")
-    source = FolderSource(
-        str(tmp_path),
-        file_column="file",
-        derive={
-            "subject": "{{ sample.file | regex_replace('^.*/', '') | replace('_test.csv', '') }}"
-        },
-    )
+    subject = "{{ sample.file | regex_replace('^.*/', '') | replace('_test.csv', '') }}"
+    source = FolderSource(str(tmp_path), file_column="file", derive={"subject": subject})
     assert [dict(row) for row in read(source).samples.rows()] == [
         {"q": "two", "file": "art_test.csv", "subject": "art"},
         {"q": "one", "file": "deep/law_test.csv", "subject": "law"},

@@ -97,9 +97,7 @@ def test_null_is_a_stratum_of_its_own() -> None:
         (2, [2, 2, 2], [1, 1, 0]),
     ],
 )
-def test_the_largest_remainders_get_more(
-    wanted: int, sizes: list[int], expected: list[int]
-) -> None:
+def test_largest_remainders_get_more(wanted: int, sizes: list[int], expected: list[int]) -> None:
     """Whole shares first; equal remainders go to the larger stratum, then to the earlier one."""
     assert share_out(wanted, sizes) == expected
 

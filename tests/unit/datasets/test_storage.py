@@ -155,18 +155,14 @@ def test_a_pinned_source_gives_the_same_rows_or_none(bucket: Bucket, parquet: Pa
         refuse(pinned, "is expected")
 
 
-def test_projects_cannot_fetch_without_bound(
-    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_projects_fetch_within_bounds(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is fetched whole may not be larger than its source says.
 
     Offline, nothing is asked of a store.
     """
     url = bucket.put("rows.jsonl", b'{"a": "' + b"x" * 1_100_000 + b'"}\n')
-    refuse(
-        UrlSource(url, max_megabytes=1),
-        r"(?s)larger than 1 MB.*allow more with `max_megabytes: 2`$",
-    )
+    words = r"(?s)larger than 1 MB.*allow more with `max_megabytes: 2`$"
+    refuse(UrlSource(url, max_megabytes=1), words)
     monkeypatch.setenv("ANSWERKEY_OFFLINE", "1")
     with pytest.raises(DataError, match="nothing is fetched now"):
         load_table(url)
@@ -213,7 +209,7 @@ def test_words_of_the_server_are_shown_without_secrets(
 
 
 @pytest.mark.parametrize(("scheme", "library"), [("s3", "s3fs"), ("gs", "gcsfs")])
-def test_missing_packages_are_named(
+def test_a_missing_package_is_named(
     scheme: str, library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The library is imported for the first address; without it the package is named."""

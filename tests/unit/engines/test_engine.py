@@ -101,9 +101,7 @@ class _Deadly:
     [(os._exit, [3, 3]), (_Deadly(), [b"x" * 2_000_000] * 2)],
     ids=["work", "start"],
 )
-def test_a_workers_death_is_told(
-    function: Callable[[object], object], chunks: list[object]
-) -> None:
+def test_a_dead_worker_is_told(function: Callable[[object], object], chunks: list[object]) -> None:
     """It is E602, never a broken pipe for what it has not read; no other one is left behind."""
     with pytest.raises(EngineError, match=r"E602.*a worker process ended: exit code 3"):
         list(map_processes(function, chunks, 2))

@@ -124,11 +124,8 @@ def _list_listeners(processes: Sequence[int]) -> list[str]:
         for handle in Path(f"/proc/{process}/fd").glob("*"):
             with suppress(OSError):
                 sockets.add(str(handle.readlink()))
-    lines = [
-        line.split()
-        for table in ("tcp", "tcp6")
-        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]
-    ]
+    tables = [Path(f"/proc/net/{name}").read_text() for name in ("tcp", "tcp6")]
+    lines = [line.split() for table in tables for line in table.splitlines()[1:]]
     return [words[1] for words in lines if words[3] == "0A" and f"socket:[{words[9]}]" in sockets]
 
 

@@ -137,12 +137,8 @@ def test_what_a_function_may_give() -> None:
         "choices": [{"message": {"role": "assistant", "content": "B"}, "finish_reason": "stop"}],
         "usage": {"prompt_tokens": 7, "completion_tokens": 1},
     }
-    replies = [
-        "A",
-        {"role": "assistant", "content": "B"},
-        SimpleNamespace(model_dump=lambda: completion),
-        {"role": "assistant", "content": None},
-    ]
+    good, empty = ({"role": "assistant", "content": content} for content in ("B", None))
+    replies = ["A", good, SimpleNamespace(model_dump=lambda: completion), empty]
     given = iter(replies)
     frame = ak.score(TASK, make_rows(4), model=lambda _: next(given)).to_frame()
     assert frame["completion"].to_list() == ["A", "B", "B", None]

@@ -212,7 +212,7 @@ def test_the_tokens_of_a_model_in_the_process_are_not_known(project: Project) ->
     assert project.run(model=OwnModel()).tasks["quiz"].counts["failed"] == 3
 
 
-def test_a_packages_model_ranks_and_is_sure(
+def test_a_model_of_a_package_ranks_and_is_sure(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An entry point finds the same class; `complete` gives probabilities of letters."""

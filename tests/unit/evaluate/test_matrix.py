@@ -147,7 +147,7 @@ def test_models_of_one_endpoint_share_its_limits(project: Project, serve: Serve)
     assert (made.status, dict(server.asked.statuses)) == ("complete", {200: 48})
 
 
-def test_datasets_open_once(
+def test_each_dataset_is_opened_once(
     project: Project, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For two tasks with the same prompt and three models, rows are read once."""
@@ -245,11 +245,8 @@ def test_ctrl_c_stops_all_runs_and_says_how_to_go_on(
     """Those that run, and one that was to begin later; going on, each sample is asked once."""
     monkeypatch.setattr(evaluate, "MAX_THREADS", 2)
     project.write_rows([{"question": f"q{n}", "answer": "AB"[n % 2]} for n in range(40)])
-    servers = [
-        serve(Interrupting(5), Behaviour(delay=0.01)),
-        serve(LETTERS, Behaviour(delay=0.01)),
-        serve(LETTERS),
-    ]
+    slow = Behaviour(delay=0.01)
+    servers = [serve(Interrupting(5), slow), serve(LETTERS, slow), serve(LETTERS)]
     with pytest.raises(KeyboardInterrupt) as stopped:
         run_matrix(project, [name(server) for server in servers], max_concurrent=2)
     assert stopped.value.__notes__ == [f"answerkey resume {project.folder / 'all'}"]

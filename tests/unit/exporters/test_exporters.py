@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.quiz import write_task
+from tests.projects import write_task
 
 import answerkey as ak
 from answerkey.evaluate import reopen

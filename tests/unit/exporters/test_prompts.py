@@ -11,7 +11,8 @@ from typing import Any
 
 import polars as pl
 import pytest
-from tests.quiz import MCQA, make_solver, make_task
+from tests.projects import SCORER as MCQA
+from tests.projects import describe_solver, make_task
 
 import answerkey as ak
 from answerkey.exporters import export_prompts
@@ -19,7 +20,7 @@ from answerkey.testing import TestServer
 
 Call = Callable[..., Any]
 
-SOLVER = make_solver(
+SOLVER = describe_solver(
     "{{ sample.question }}\nA. {{ sample.options[0] }}\nB. {{ sample.options[1] }}"
 )
 SOLVER["input_builder"]["input_messages"][:0] = [

@@ -108,7 +108,7 @@ def test_a_gate_says_what_was_needed(definition: Stated, found: GateCheck, sente
         (LEAST, check(PASS, 0.9), None),
     ],
 )  # fmt: skip
-def test_gates_say_what_to_do(
+def test_a_gate_says_what_to_do(
     run: Run, definition: Stated, found: GateCheck, advice: str | None
 ) -> None:
     """Which command shows more."""

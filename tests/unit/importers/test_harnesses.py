@@ -217,11 +217,8 @@ def details(text: str = "B", **fields: Any) -> dict[str, Any]:  # noqa: ANN401
     query = "Which?\nA. one\nB. two\nAnswer:"
     doc = {"query": query, "choices": [" A", " B"], "gold_index": 1, "id": "7", "task_name": "arc"}
     said = {"input": "Which?", "text": [text], "text_post_processed": ["B"], "logprobs": []}
-    return {
-        "doc": doc | fields.get("doc", {}),
-        "metric": {"acc": 1.0},
-        "model_response": said | fields.get("said", {}),
-    }
+    doc, said = doc | fields.get("doc", {}), said | fields.get("said", {})
+    return {"doc": doc, "metric": {"acc": 1.0}, "model_response": said}
 
 
 def write(desk: Desk, rows: list[dict[str, Any]], name: str = NAME) -> Path:
@@ -299,7 +296,7 @@ BODY = {"gen_args_0": {"arg_0": [CHAT], "arg_1": {"until": ["Q:"]}}}
         ({}, "Tell me: Which?"),
     ],
 )  # fmt: skip
-def test_options_stand_in_any_columns_or_only_in_the_prompt(
+def test_options_stand_in_columns_or_the_prompt(
     desk: Desk, doc: dict[str, Any], asked: str
 ) -> None:
     """A truth may be in brackets; of two orders, that of the prompt is what the model saw."""

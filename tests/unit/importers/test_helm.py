@@ -89,18 +89,13 @@ def test_references_asked_one_by_one_are_ranked(desk: Desk) -> None:
         del parts["output_mapping"]
         return {**parts, "reference_index": place, "request_mode": "original"}
 
-    log = write_run(
-        desk,
-        [one(1, 0, -2.0), one(1, 1, -1.0), one(2, 0, -1.0), one(2, 1, -2.0)],
-        method="multiple_choice_separate_original",
-    )
+    states = [one(1, 0, -2.0), one(1, 1, -1.0), one(2, 0, -1.0), one(2, 1, -2.0)]
+    log = write_run(desk, states, method="multiple_choice_separate_original")
     desk.bring(log)
     assert desk.said("completion") == ["B", "A"]
     ranking = desk.said("logprobs")[0]["ranking"]
-    assert [(one["continuation"], one["logprob"]) for one in ranking] == [
-        (" one", -2.0),
-        (" two", -1.0),
-    ]
+    assert [one["continuation"] for one in ranking] == [" one", " two"]
+    assert [one["logprob"] for one in ranking] == [-2.0, -1.0]
     assert "choice_probabilities" in desk.text("run.yaml")
 
 

@@ -188,11 +188,8 @@ def test_half_a_surrogate_pair_becomes_a_replacement_character(desk: Desk) -> No
     """No file can hold it, and no line is lost for it; neither for a number that JSON lacks."""
     question = Question("a \ud800 b", options=("\udfff", "y"), original={"n": float("nan")})
     bring(desk, record("0"), Record("1", question, Completion("ok\0")))
-    assert desk.asked("question", "options", "original")[1] == (
-        "a \ufffd b",
-        ["\ufffd", "y"],
-        {"n": None},
-    )
+    asked = desk.asked("question", "options", "original")
+    assert asked[1] == ("a \ufffd b", ["\ufffd", "y"], {"n": None})
     assert desk.said("completion")[1] == "ok\0"
 
 

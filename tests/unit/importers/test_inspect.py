@@ -238,11 +238,8 @@ def test_thoughts_stand_apart_from_the_reply(desk: Desk) -> None:
 
 def test_broken_members_are_named_and_counted(desk: Desk) -> None:
     """All of them at once; nothing is written unless they may be left out."""
-    members = [
-        *lay_out(sample()),
-        ("samples/2_epoch_1.json", b'{"id": 2'),
-        ("samples/3_epoch_1.json", [1]),
-    ]
+    members = [*lay_out(sample()), ("samples/2_epoch_1.json", b'{"id": 2')]
+    members += [("samples/3_epoch_1.json", [1])]
     log = desk.archive("log.eval", members)
     error = desk.refuse("not valid JSON", log)
     assert isinstance(error, Problems)
@@ -258,11 +255,8 @@ def test_a_folder_with_one_log_is_that_log(desk: Desk) -> None:
     desk.archive("logs/a.eval", lay_out(sample()))
     assert desk.bring(desk.folder / "logs").samples == 1
     desk.archive("logs/b.eval", lay_out(sample("two")))
-    other = {
-        **HEAD,
-        "eval": {**HEAD["eval"], "task_display_name": "other"},
-        "samples": [sample("three")],
-    }
+    named = {**HEAD["eval"], "task_display_name": "other"}
+    other = {**HEAD, "eval": named, "samples": [sample("three")]}
     desk.json("logs/c.json", other)
     desk.json("logs/beside.json", {"no": "log"})
     result = desk.bring(desk.folder / "logs")

@@ -74,10 +74,8 @@ def test_reviews_alone_have_the_text_too(desk: Desk) -> None:
 
 def test_repeats_are_trials(desk: Desk) -> None:
     """A group is a question, a generation one reply to it."""
-    rows = [
-        review(0, group_id=5, generation_index=0),
-        review(1, 0.0, group_id=5, generation_index=1),
-    ]
+    rows = [review(0, group_id=5, generation_index=0)]
+    rows += [review(1, 0.0, group_id=5, generation_index=1)]
     result = desk.bring(write_run(desk, predictions=[prediction(0), prediction(1)], reviews=rows))
     assert (result.samples, result.tasks[0].num_trials) == (1, 2)
     assert desk.said("their_score") == [1.0, 0.0]

@@ -72,13 +72,8 @@ def test_chats_are_messages_and_errors_are_no_verdicts(desk: Desk) -> None:
     """A call that failed is an ERROR."""
     text = '[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Q"}]'
     chat = row(prompt={"raw": text, "label": "plain"})
-    failed = row(
-        1,
-        error="HTTP 500",
-        failureReason=2,
-        response={"error": "HTTP 500"},
-        success=False,
-    )
+    error = {"error": "HTTP 500"}
+    failed = row(1, **error, failureReason=2, response=error, success=False)
     desk.bring(desk.json("res.json", whole(chat, failed)))
     assert desk.said("prompt")[0][0]["role"] == "system"
     assert desk.said("completion_status", "error", "their_score")[1] == ("ERROR", "HTTP 500", None)

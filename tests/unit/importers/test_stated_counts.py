@@ -161,10 +161,8 @@ def test_every_eval_ever_is_held_to_its_file_of_numbers(desk: Desk) -> None:
     row: dict[str, Any] = {
         "schema_version": "0.3.0", "evaluation_id": "e", "sample_id": "1", "answer_attribution": [],
     }  # fmt: skip
-    row |= {
-        "input": {"raw": "?", "choices": ["x", "y"], "reference": ["x"]},
-        "output": {"raw": ["A"]},
-    }
+    row["input"] = {"raw": "?", "choices": ["x", "y"], "reference": ["x"]}
+    row["output"] = {"raw": ["A"]}
     desk.lines("run/one_samples.jsonl", [row])
     for name, total in (("one", 2), ("two", 5)):
         numbers = {"schema_version": "0.3.0", "detailed_evaluation_results": {"total_rows": total}}

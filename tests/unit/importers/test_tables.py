@@ -220,12 +220,9 @@ ANTHROPIC_LINES: list[tuple[dict[str, Any], str]] = [
     ({"type": "expired"}, "ERROR"),
     ({"type": "canceled"}, "ERROR"),
 ]
-BATCHES = {
-    "openai-batch": OPENAI_LINES,
-    "anthropic-batch": [
-        ({"result": {"type": "succeeded", **result}}, status) for result, status in ANTHROPIC_LINES
-    ],
-}
+BATCHES = {"openai-batch": OPENAI_LINES, "anthropic-batch": []}
+for result, status in ANTHROPIC_LINES:
+    BATCHES["anthropic-batch"].append(({"result": {"type": "succeeded", **result}}, status))
 
 
 @pytest.mark.parametrize("kind", BATCHES)

@@ -417,11 +417,9 @@ def test_the_newest_version_of_a_tool_is_read_to_the_last_field(
     said = desk.said()
     for reply in said:
         thought = reply.get("reasoning")
-        text = (
-            f"<think>{thought}</think>\n\n{reply['completion'].strip()}"
-            if thought
-            else reply["completion"]
-        )
+        text = reply["completion"]
+        if thought:
+            text = f"<think>{thought}</think>\n\n{text.strip()}"
         wrong["completion"] += text != HARD_REPLIES[numbers[reply["sample_id"]]]
     assert len(said) == 20 * trials
     assert wrong == dict.fromkeys(wrong, 0)

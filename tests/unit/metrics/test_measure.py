@@ -89,9 +89,7 @@ def test_a_metric_sees_samples() -> None:
     assert (value.value, value.interval_method) == (0.5, "wilson")
 
 
-SUM_UP = (
-    "def compute_metrics(scores):\n return {{'sum': sum(row['values']['{}'] for row in scores)}}\n"
-)
+SUM_UP = "def compute_metrics(s):\n return {{'sum': sum(row['values']['{}'] for row in s)}}\n"
 
 
 @pytest.mark.parametrize(

@@ -124,9 +124,7 @@ def write_newer(file: Path) -> None:
         (lambda file: file.mkdir(), "Is a directory"),
     ],
 )
-def test_a_cache_that_cannot_be_used_is_one_notice(
-    file: Path, spoil: Callable[[Path], object], why: str
-) -> None:
+def test_a_bad_cache_is_one_notice(file: Path, spoil: Callable[[Path], object], why: str) -> None:
     """Nothing is found, stored or raised, it is said once, and the file is left as it is."""
     file.parent.mkdir()
     spoil(file)
@@ -290,9 +288,7 @@ def test_a_cache_that_is_not_there_is_empty(file: Path) -> None:
     assert not file.exists()
 
 
-def test_a_cache_that_others_use_is_not_deleted(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cache_that_others_use_is_kept(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """E502 says so; what it holds stays."""
     monkeypatch.setattr(store, "PATIENCE", 0.01)
     use = list_caches()[0]

@@ -174,10 +174,8 @@ def test_what_the_ledger_knows_is_not_asked() -> None:
     with endpoint.open(ledger=ledger, watch=events.append) as client:
         assert [one.text for one in client.complete(calls)] == ["known", "b 1", "c 1", "c 1"]
     assert sorted(endpoint.asked) == ["b", "c"]
-    assert sorted(one.call.sample_id for one in events if isinstance(one, Finished)) == [
-        "001",
-        "002",
-    ]
+    finished = [event for event in events if isinstance(event, Finished)]
+    assert sorted(event.call.sample_id for event in finished) == ["001", "002"]
     known = [[call.sample_id for call, _ in e.calls] for e in events if isinstance(e, Remembered)]
     assert known == [["000"], ["003"]]
 
@@ -533,13 +531,8 @@ def test_cached_tokens_have_a_price_of_their_own() -> None:
 
     Without a price they cost what others do.
     """
-    said = Completion(
-        "B",
-        prompt_tokens=100,
-        completion_tokens=10,
-        cached_tokens=60,
-        cache_write_tokens=30,
-    )
+    said = Completion("B", prompt_tokens=100, completion_tokens=10)
+    said = replace(said, cached_tokens=60, cache_write_tokens=30)
     assert charge_completion(Price(2.0, 5.0), said) == 250.0
     assert charge_completion(Price(2.0, 5.0, cached=0.5, written=3.0), said) == 20 + 30 + 90 + 50
     more = Completion("B", prompt_tokens=10, completion_tokens=0, cached_tokens=60)

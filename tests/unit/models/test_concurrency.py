@@ -226,7 +226,7 @@ def test_latency_that_grows_more_slowly_does_not_stop_it(seed: int) -> None:
 
 @pytest.mark.parametrize(("rate", "count", "most_refused"), [(100, 1000, 0.07), (20, 300, 0.15)])
 @pytest.mark.parametrize("headers", [{}, {"retry-after": "1"}])
-def test_a_rate_is_found(
+def test_a_rate_is_found_as_well(
     rate: float, count: int, most_refused: float, headers: dict[str, str]
 ) -> None:
     """So many a second, ten at the start: also where one request at a time is too many."""

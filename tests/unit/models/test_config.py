@@ -412,11 +412,8 @@ def test_values_of_the_environment() -> None:
     """A blank value is not set; white space around a key is not part of it."""
     caller = Caller({"A": " hush \n", "B": " ", "C": "theirs"}, project_names=frozenset({"C"}))
     results = [caller.find_key(name) for name in "ABC"]
-    assert [one and (one.reveal(), one.origin) for one in results] == [
-        ("hush", "caller"),
-        None,
-        ("theirs", "project"),
-    ]
+    expected = [("hush", "caller"), None, ("theirs", "project")]
+    assert [one and (one.reveal(), one.origin) for one in results] == expected
     assert "hush" not in repr(caller)
 
 

@@ -145,12 +145,8 @@ def test_each_api_is_sent_the_image_in_its_own_form(api: str, folder: Path) -> N
         model = open_model(name.format(url=server.url, root=server.root))
         assert isinstance(model, LiveModel)
         with model:
-            said = solver.solve(
-                load(folder / "questions.jsonl"),
-                model=model,
-                facts=None,
-                examples=None,
-            )
+            samples = load(folder / "questions.jsonl")
+            said = solver.solve(samples, model=model, facts=None, examples=None)
         body = server.asked.requests[-1].body
     assert body == expected
     [completion] = said

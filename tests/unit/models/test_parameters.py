@@ -119,10 +119,8 @@ def test_secrets_do_not_stand_in_the_body(name: str) -> None:
 
 def test_the_nearer_extra_body_wins_field_by_field() -> None:
     """Of a task's `extra_body` and its model's, both are sent; the task's wins."""
-    nearer, farther = (
-        Generation(extra_body={"a": 1}),
-        Generation(extra_body={"a": 2, "b": 3}, seed=1),
-    )
+    nearer = Generation(extra_body={"a": 1})
+    farther = Generation(extra_body={"a": 2, "b": 3}, seed=1)
     assert nearer.over(farther) == Generation(extra_body={"a": 1, "b": 3}, seed=1)
     assert json.loads(json.dumps(nearer.given())) == {"extra_body": {"a": 1}}
 

@@ -132,9 +132,7 @@ def test_an_answer_is_an_answer_and_an_error_status_is_never_one() -> None:
         ({"retry-after": "7", "retry-after-ms": "1500"}, 1.5),
     ],
 )
-def test_retry_after_may_be_seconds_or_a_date(
-    headers: dict[str, str], seconds: float | None
-) -> None:
+def test_retry_after_is_seconds_or_a_date(headers: dict[str, str], seconds: float | None) -> None:
     """What cannot be read is as if it were not there; what is past means now."""
     assert read_retry_after(headers, NOON) == seconds
 

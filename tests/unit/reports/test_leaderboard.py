@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.quiz import MCQA, write_lines, write_task
+from tests.projects import SCORER, write_rows, write_task
 
 from answerkey.reports.comparison import build_comparison
 from answerkey.reports.leaderboard import draw_leaderboard, rank_ties
@@ -28,12 +28,12 @@ def score(tmp_path: Path, call: Callable[..., Any]) -> Score:
     def make(name: str, right: int, key: str = "quiz") -> Run:
         (folder := tmp_path / f"{name}-files").mkdir()
         task = write_task(
-            folder / "task.yaml", MCQA | {"ground_truth_choice": "A"}, name=key.title()
+            folder / "task.yaml", SCORER | {"ground_truth_choice": "A"}, name=key.title()
         )
         rows = [{"sample_id": f"{key}-{i}"} for i in range(SIZE)]
         replies = [{**row, "completion": "AB"[i >= right]} for i, row in enumerate(rows)]
-        questions = write_lines(folder / "rows.jsonl", rows)
-        completions = write_lines(folder / "replies.jsonl", replies)
+        questions = write_rows(folder / "rows.jsonl", rows)
+        completions = write_rows(folder / "replies.jsonl", replies)
         files = ("--dataset", questions, "--completions", completions, "--out", tmp_path / name)
         done = call("score", task, *files)
         assert done.code == 0, done.err

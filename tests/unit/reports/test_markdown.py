@@ -7,7 +7,7 @@ from dataclasses import replace
 from xml.etree.ElementTree import Element, fromstring
 
 import pytest
-from tests.quiz import MCQA, make_task
+from tests.projects import SCORER, make_task
 
 import answerkey as ak
 from answerkey.errors import Place, RunError
@@ -175,7 +175,7 @@ ROWS = [{"answer": "A", "category": HOSTILE}, {"answer": "B", "category": "art"}
 
 def score(*completions: str) -> Run:
     """Return a run in memory whose texts would all like to be markup."""
-    task = make_task({**MCQA, "display_name": HOSTILE})
+    task = make_task({**SCORER, "display_name": HOSTILE})
     return ak.score({**task, "display_name": HOSTILE, "description": HOSTILE}, ROWS, completions)
 
 

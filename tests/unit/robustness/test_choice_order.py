@@ -197,9 +197,7 @@ def make_scores(rows: Sequence[dict[str, Any]]) -> Scores:
     return Scores(pl.DataFrame(rows, schema_overrides=overrides, infer_schema_length=None))
 
 
-DRAWN = [
-    show(f"e{n}", one, shift, drawn=True) for n, one in enumerate(CONTENTS) for shift in range(3)
-]
+DRAWN = [show(f"e{n}", one, k, drawn=True) for n, one in enumerate(CONTENTS) for k in range(3)]
 
 
 ASKED = [show(f"s{place}", one, 0, drawn=False) for place, one in enumerate(CONTENTS)]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.quiz import MCQA, make_solver, make_task, write_lines, write_task
+from tests.projects import SCORER, describe_solver, make_task, write_rows, write_task
 
 import answerkey as ak
 from answerkey.errors import RunError
@@ -18,7 +18,7 @@ from answerkey.runs import Run
 from answerkey.text import plain_text
 from answerkey.types import RULE_NAMES
 
-LETTERED = MCQA | {"choices": ["A", "B", "C", "D"]}
+LETTERED = SCORER | {"choices": ["A", "B", "C", "D"]}
 SHARED = Path(__file__).parents[4] / "shared/data/helm_mmlu"
 
 
@@ -206,16 +206,13 @@ def test_what_stands_out_is_said_with_its_numbers(
 def ask(folder: Path, prompt: str) -> Run:
     """Return a run with this prompt, whose dataset is `rows.jsonl`."""
     rows = [{"question": f"Question {n}?", "answer": "ABCD"[n % 4]} for n in range(30)]
-    dataset = write_lines(folder / "rows.jsonl", rows)
-    task = write_task(folder / "task.yaml", LETTERED, solver=make_solver(prompt))
+    dataset = write_rows(folder / "rows.jsonl", rows)
+    task = write_task(folder / "task.yaml", LETTERED, solver=describe_solver(prompt))
     return ak.run(task, dataset=dataset, model="builtin/random", out=folder / "run")
 
 
-PROMPTS = {
-    "{{ sample.question }}": False,
-    "{question}\nAnswer:": True,
-    "{{ '{{ question }}' }}": True,
-}
+PROMPTS = {"{{ sample.question }}": False, "{{ '{{ question }}' }}": True}
+PROMPTS |= {"{question}\nAnswer:": True}
 
 
 @pytest.mark.parametrize(("prompt", "expected"), PROMPTS.items())

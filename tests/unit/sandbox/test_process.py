@@ -14,6 +14,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from tests.processes import run_python
 
 from answerkey.sandbox import Snippet, SnippetError, SnippetProcess, worker
 
@@ -123,19 +124,15 @@ def test_functions_give_their_value(source: str, arguments: list[object], value:
 
 
 ODD = "class Odd(Exception):\n def __str__(self): raise EOFError\ndef compute_scores(s): raise Odd"
-DEEP = (
-    "def compute_scores(s):\n    v = []\n    for _ in range(100000):\n        v = [v]\n    return v"
-)
+DEEP = "def compute_scores(s):\n v = []\n for _ in range(100000):\n  v = [v]\n return v"
 FAILING = (
-    "class Odd(dict):\n    def items(self): raise OSError\ndef compute_scores(s): return Odd(a=1)"
+    "class Odd(dict):\n def items(self): raise OSError\ndef compute_scores(s): return Odd(a=1)"
 )
 DEAF = (
     "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
     "signal.signal(signal.SIGXCPU, signal.SIG_IGN)\ndef compute_scores(s):\n    while True: pass\n"
 )
-BIG_FILE = (
-    "def compute_scores(s):\n    with open('big', 'wb') as f:\n        f.write(bytes(32 << 20))"
-)
+BIG_FILE = "def compute_scores(s):\n with open('big', 'wb') as f:\n  f.write(bytes(32 << 20))"
 SLOW = "the snippet took longer than its limit of 1 s"
 ENDED = "the snippet's process ended: exit code"
 NOT_JSON = "the snippet returned a value that is not plain JSON"
@@ -369,10 +366,7 @@ def test_interpreter_that_leaves_takes_the_process_with_it(tmp_path: Path) -> No
     )
     script = tmp_path / "program.py"
     script.write_text(program)
-    ended = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, check=True
-    )
-    pid, folder = ended.stdout.split()
+    pid, folder = run_python(script, check=True).stdout.split()
     assert not Path(f"/proc/{pid}").exists()
     assert not Path(folder).exists()
 
@@ -422,9 +416,7 @@ def test_closed_process_can_be_called_again() -> None:
     process.close()
 
 
-def test_nothing_of_the_environment_reaches_the_snippet(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_nothing_of_the_environment_reaches_the_snippet(monkeypatch: pytest.MonkeyPatch) -> None:
     """No key, no PYTHONPATH, and no module of the working folder."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-not-to-be-seen")
     monkeypatch.setenv("PYTHONPATH", "/somewhere/else")
@@ -440,9 +432,7 @@ def test_nothing_of_the_environment_reaches_the_snippet(
 
 def test_death_with_a_living_child_is_told_as_death() -> None:
     """A child that keeps the connection open does not turn a death into a timeout."""
-    source = (
-        "import os, time\ndef compute_scores(s):\n    os.fork() or time.sleep(60)\n    os._exit(5)"
-    )
+    source = "import os, time\ndef compute_scores(s):\n os.fork() or time.sleep(60)\n os._exit(5)"
     process = SnippetProcess(make_snippet(source), seconds=SECONDS)
     with process, pytest.raises(SnippetError) as caught:
         process.call([{}, {}])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 import polars as pl
 import pytest
+from tests.processes import run_python
 from tests.samples import record, samples_from_frame, score_table
 
 from answerkey import scorers
@@ -410,4 +409,4 @@ def test_metrics_and_unicode_tables_are_loaded_only_when_needed() -> None:
         "assert 'regex' not in sys.modules; judge('B\u0301', ['A', 'B'], 'B'); assert "
         "'regex' in sys.modules"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert run_python("-c", code).returncode == 0

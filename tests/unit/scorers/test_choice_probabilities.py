@@ -137,11 +137,8 @@ def test_a_continuation_without_a_length_cannot_be_divided_by_it(length: object)
 @pytest.mark.parametrize(("normalise", "best"), [("none", "A"), ("tokens", "B"), ("bytes", "C")])
 def test_ranked_continuations_may_be_divided_by_their_length(normalise: str, best: str) -> None:
     """By tokens or by bytes; without that the shortest is at an advantage."""
-    ranking = [
-        {"logprob": -2.0, "tokens": 1, "bytes": 2},
-        {"logprob": -3.0, "tokens": 4, "bytes": 3},
-        {"logprob": -4.0, "tokens": 2, "bytes": 90},
-    ]
+    counted = ((-2.0, 1, 2), (-3.0, 4, 3), (-4.0, 2, 90))
+    ranking = [{"logprob": total, "tokens": n, "bytes": size} for total, n, size in counted]
     result = judge_probabilities({"ranking": ranking}, "ABC", "A", normalise=normalise)  # type: ignore[arg-type]  # a literal
     assert result.metadata["predicted_choice"] == best
 
@@ -158,19 +155,11 @@ def test_the_column_form_says_the_same_row_by_row() -> None:
     ]
     frame = pl.DataFrame({"answer": ["A", "A", "E", "A"]})
     ids = pl.Series(["1", "2", "3", "4"])
-    rows = list(
-        score_table(
-            ChoiceProbabilities("{{ sample.answer }}", list(CHOICES)),
-            samples_from_frame(frame, ids),
-            Completions.build(ids, completions, source="live"),
-        ).rows()
-    )
-    assert [(row.status.value, row.reason) for row in rows] == [
-        ("SCORED", None),
-        ("FAILED", "NO_LOGPROBS"),
-        ("FAILED", "BAD_TRUTH"),
-        ("ERROR", "CALL_FAILED"),
-    ]
+    scorer = ChoiceProbabilities("{{ sample.answer }}", list(CHOICES))
+    said = Completions.build(ids, completions, source="live")
+    rows = list(score_table(scorer, samples_from_frame(frame, ids), said).rows())
+    assert [row.status.value for row in rows] == ["SCORED", "FAILED", "FAILED", "ERROR"]
+    assert [row.reason for row in rows] == [None, "NO_LOGPROBS", "BAD_TRUTH", "CALL_FAILED"]
     alone = judge_probabilities(json.loads(json.dumps(told[0])), CHOICES, "A", "A")
     assert (rows[0].values, rows[0].metadata) == (alone.values, alone.metadata)
 

@@ -59,10 +59,8 @@ def test_literal_rule_is_explained_by_its_own_character() -> None:
 def test_failed_rows_are_the_datasets_fault() -> None:
     """A FAILED row is explained by what is wrong with the row."""
     sentence = explain_verdict("A", CHOICES, judge("A", CHOICES, "E"))
-    no_choice = (
-        "FAILED: the ground truth of this row is not one single character out of its choices"
-    )
-    assert sentence == no_choice
+    no_choice = "the ground truth of this row is not one single character out of its choices"
+    assert sentence == f"FAILED: {no_choice}"
 
 
 def test_reasons_stand_in_the_order_in_which_they_are_tried() -> None:

@@ -358,11 +358,8 @@ def test_classifier_says_right_or_wrong() -> None:
     def say(text: str) -> str:
         return text.partition("\n")[0]
 
-    (right, wrong, unsure, lost), model = score(
-        say,
-        *map(Completion, ("yes", "no.", "<think>yes</think>unsure", "Yes")),
-        judge=build_classifier(),
-    )
+    replies = map(Completion, ("yes", "no.", "<think>yes</think>unsure", "Yes"))
+    (right, wrong, unsure, lost), model = score(say, *replies, judge=build_classifier())
     assert [one.values["is_correct"] for one in (right, wrong, unsure)] == [1.0, 0.0, 0.0]
     assert [one.metadata["label"] for one in (right, wrong, unsure)] == ["yes", "no", "unsure"]
     assert unsure.metadata["judge_text"] == "<think>yes</think>unsure"

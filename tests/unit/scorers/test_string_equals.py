@@ -63,15 +63,10 @@ def test_completion_without_text_is_wrong(value: str | None) -> None:
     """A refusal, also one with a text, and a reply without text equal nothing, not even an empty
     ground truth.
     """
-    completions: list[Completion | str] = [
-        "x",
-        Completion("x", CompletionStatus.REFUSED),
-        Completion(None, CompletionStatus.REFUSED),
-        Completion(None, CompletionStatus.NO_TEXT),
-        "x",
-    ]
+    refused = [Completion(text, CompletionStatus.REFUSED) for text in ("x", None)]
+    silent = Completion(None, CompletionStatus.NO_TEXT)
     samples = build_samples("x", "x", "", "x", "y")
-    result = score(StringEquals("{{ sample.answer }}", value), samples, *completions)
+    result = score(StringEquals("{{ sample.answer }}", value), samples, "x", *refused, silent, "x")
     assert [one.values["is_correct"] for one in result] == [1.0, 0.0, 0.0, 0.0, 0.0]
     assert [one.metadata["answer_pred"] for one in result] == ["x", None, None, None, "x"]
 
@@ -98,10 +93,8 @@ def test_failing_templates_are_found_before_a_model_is_asked() -> None:
         build_samples(0, 1)
     )
     assert [(one.position, one.error.code) for one in problems] == [(0, "E206"), (0, "E207")]
-    assert StringEquals("x", f"{{{{ {CONTENT}.missing }}}}").check_rows(build_samples(0)) == (
-        [],
-        [],
-    )
+    scorer = StringEquals("x", f"{{{{ {CONTENT}.missing }}}}")
+    assert scorer.check_rows(build_samples(0)) == ([], [])
 
 
 def test_value_that_fails_on_a_completion_is_failed() -> None:

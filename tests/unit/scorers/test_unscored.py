@@ -45,7 +45,7 @@ def write_task(path: Path, *scorers: object, **definition: object) -> Path:
 def write_rows(path: Path, texts: list[str]) -> Path:
     """Write a dataset with these completions and return its path."""
     rows = [
-        {"question": f"q{n}", "answer": "A", "completion": text} for n, text in enumerate(texts)
+        {"question": f"q{n}", "answer": "A", "completion": said} for n, said in enumerate(texts)
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
@@ -128,9 +128,7 @@ def test_a_second_scorer_counts_too(call: Call, tmp_path: Path, rows: Path) -> N
     assert failures in call("show", "run").out
 
 
-def test_code_that_always_fails_runs_on_fifty_samples(
-    call: Call, tmp_path: Path, rows: Path
-) -> None:
+def test_failing_code_runs_on_fifty_samples(call: Call, tmp_path: Path, rows: Path) -> None:
     """The first 50 fail alike: the rest is left out and counted, unless as many may fail.
 
     `rescore` mends.
@@ -145,10 +143,8 @@ def test_code_that_always_fails_runs_on_fifty_samples(
     everyone = call(*words, "--out", "all", "--allow-failed", "120", "--json")
     assert (everyone.code, count(everyone)) == (0, ("complete", 0, 120, 0))
     assert "STOPPED_EARLY" not in call("show", "all").out
-    right = {
-        **RAISES,
-        "compute_scores_snippet": "def compute_scores(sample):\n    return {'x': 1}\n",
-    }
+    snippet = "def compute_scores(sample):\n    return {'x': 1}\n"
+    right = {**RAISES, "compute_scores_snippet": snippet}
     mended = call("rescore", "run", write_task(task, right), "--trust-code", "--json")
     assert (mended.code, count(mended)) == (0, ("complete", 120, 0, 0))
 
@@ -209,7 +205,7 @@ def test_a_stopped_run_can_be_resumed_with_an_allowance(
     assert len(ak.load_run("run").tasks["t"].scores) == 120
 
 
-def test_runs_stop_before_other_tasks(
+def test_a_run_stops_before_its_other_tasks(
     call: Call, tmp_path: Path, rows: Path, server: TestServer
 ) -> None:
     """Neither a repetition nor another task is asked after the first 50 have failed."""
@@ -217,20 +213,14 @@ def test_runs_stop_before_other_tasks(
     dataset = {"key": "d", "display_name": "D", "source": {"type": "local", "file_path": rows.name}}
     wanted = {"task_key": "t", "model_key": "m"}
     model = {"key": "m", "display_name": "M", "task": "chat_completion"}
-    config = {
-        "connection_type": "custom_connection",
-        "url": f"{server.url}/chat/completions",
-        "model_key": "m",
-    }
+    url = f"{server.url}/chat/completions"
+    config = {"connection_type": "custom_connection", "url": url, "model_key": "m"}
     config["adapter"] = {"key": "latticeflow$openai_chat_completion"}  # type: ignore[assignment]
     evaluation = {"key": "e", "display_name": "E", "description": "D"}
     first = {**wanted, "key": "first", "repeatability": {"num_runs": 2}}
     evaluation["task_specifications"] = [first, {**wanted, "key": "second"}]  # type: ignore[assignment]
-    parts = {
-        "tasks": [{"$ref": "task.yaml"}],
-        "datasets": [dataset],
-        "models": [{**model, "config": config}],
-    }
+    models = [{**model, "config": config}]
+    parts = {"tasks": [{"$ref": "task.yaml"}], "datasets": [dataset], "models": models}
     (tmp_path / "run.yaml").write_text(json.dumps({**parts, "evaluation": evaluation}))
     done = call("run", tmp_path / "run.yaml", "--trust-code", "--json")
     assert (done.code, count(done)) == (3, ("incomplete", 0, 120, 0))

@@ -11,11 +11,8 @@ from answerkey.solvers import ChatInput, Examples, InputMessage, SingleTurnSolve
 from answerkey.templates import RowError
 from answerkey.types import Samples
 
-POOL = {
-    "q": [f"e{i}" for i in range(8)],
-    "a": list("ABCDABCD"),
-    "subject": ["law", "law", "law", "art", "art", "art", "art", "law"],
-}
+SUBJECTS = ["law", "law", "law", "art", "art", "art", "art", "law"]
+POOL = {"q": [f"e{i}" for i in range(8)], "a": list("ABCDABCD"), "subject": SUBJECTS}
 
 
 def make_samples(
@@ -143,10 +140,8 @@ def test_without_examples_their_dataset_is_not_needed() -> None:
     """`num_examples: 0` is like none at all, unless a template asks for the list, which is empty
     then.
     """
-    turns = (
-        InputMessage("user", "{{ example.q }}", "examples"),
-        InputMessage("user", "{{ sample.q }}"),
-    )
+    shown = InputMessage("user", "{{ example.q }}", "examples")
+    turns = (shown, InputMessage("user", "{{ sample.q }}"))
     solver = SingleTurnSolver(ChatInput(turns), examples=Examples("dev", 0))
     assert solver.examples is None
     expected = [[{"role": "user", "content": "x"}]]

@@ -84,10 +84,8 @@ def solve(
 
 def test_messages_are_rendered_for_each_sample() -> None:
     """Each message's content is a template over the sample; roles stay."""
-    system, user = (
-        InputMessage("system", "{{ '{' }}"),
-        InputMessage("user", "{{ sample.question }}"),
-    )
+    system = InputMessage("system", "{{ '{' }}")
+    user = InputMessage("user", "{{ sample.question }}")
     solver = SingleTurnSolver(ChatInput((system, user)))
     assert solver.build_prompts(make_samples(QUESTIONS), None) == [
         [{"role": "system", "content": "{"}, {"role": "user", "content": question}]

@@ -493,7 +493,7 @@ def test_a_project_may_begin_with_raw_files() -> None:
         ("jcommonsenseqa", "jcommonsenseqa", 1_119, None),
     ],
 )
-def test_raw_files_are_clean(
+def test_real_raw_files_are_clean(
     name: str, path: str, rows: int, letters: dict[str, int] | None
 ) -> None:
     """Every row of the real files becomes a question with its truth among its choices."""

@@ -17,11 +17,8 @@ from answerkey.testing import TestServer
 Call = Callable[..., Any]
 Task = Callable[..., Path]
 HEAD = "key: t\ndisplay_name: T\ndescription: D\ndefinition:\n  scorers:\n"
-PYTHON = {
-    "type": "python",
-    "compute_scores_snippet": "def compute_scores(sample): return {'x': 1}",
-    "metrics": [{"type": "mean", "field": "x"}],
-}
+PYTHON: dict[str, object] = {"type": "python", "metrics": [{"type": "mean", "field": "x"}]}
+PYTHON["compute_scores_snippet"] = "def compute_scores(sample): return {'x': 1}"
 
 
 @pytest.fixture

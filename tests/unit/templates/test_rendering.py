@@ -350,9 +350,7 @@ def answer(payload: bytes) -> list[Any]:
     return [json.loads(message) for message in rendering.render_messages(recipe, rows)]
 
 
-def test_a_worker_limits_itself_before_the_first_row(
-    monkeypatch: pytest.MonkeyPatch, timers: list[float]
-) -> None:
+def test_a_worker_limits_itself_first(monkeypatch: pytest.MonkeyPatch, timers: list[float]) -> None:
     """It says that it is ready when it can open nothing any more, and answers message by
     message.
     """
@@ -374,9 +372,7 @@ def test_a_worker_limits_itself_before_the_first_row(
     assert timers == [1.0, 1.0, 0, 1.0, 0]
 
 
-def test_limits_that_a_system_does_not_know_are_left_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_limits_that_a_system_does_not_know_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """All others are set, the memory to a little more than the process has."""
     limits: dict[int, tuple[int, int]] = {}
 
@@ -397,9 +393,7 @@ def test_limits_that_a_system_does_not_know_are_left_alone(
     }
 
 
-def test_a_system_that_tells_no_memory_sets_no_limit_on_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_no_known_memory_means_no_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Elsewhere than on Linux the computing time alone is limited, and what can be opened."""
     limits: dict[int, tuple[int, int]] = {}
     monkeypatch.setattr(resource, "setrlimit", limits.__setitem__)

@@ -413,9 +413,6 @@ def test_page_names_everything() -> None:
     rows = re.findall(r"^\| (`[^|]*`) \| ([^|]*) \|", page, flags=re.MULTILINE)
     named = {name for cell, _ in rows for name in re.findall(r"`(\w+)`", cell)}
     counts = {field.name for field in dataclasses.fields(Asked) if not field.name.startswith("_")}
-    assert {
-        *KINDS,
-        *(field.name for field in dataclasses.fields(Behaviour)),
-        *counts,
-    } - named == set()
+    fields = {field.name for field in dataclasses.fields(Behaviour)}
+    assert {*KINDS, *fields, *counts} - named == set()
     assert all(f"| `{name}` | {text} |" in page for name, text in FAULTS.items())

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.quiz import write_lines, write_task
+from tests.projects import write_rows, write_task
 
 import answerkey as ak
 from answerkey.errors import (
@@ -166,7 +166,7 @@ def test_paths_are_those_that_the_user_gave(
     """In the text and in `--json`, for a file that is named, and for one in a folder that is."""
     (folder := tmp_path / "here").mkdir()
     monkeypatch.chdir(folder)
-    write_lines(Path("rows.jsonl"), [{"answer": "E", "completion": "A"}])
+    write_rows(Path("rows.jsonl"), [{"answer": "E", "completion": "A"}])
     task = write_task(Path("task.yaml"))
     path = form.format("rows.jsonl", folder=folder)
     done = call("score", task, "--dataset", path, "--json")

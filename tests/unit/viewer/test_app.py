@@ -117,9 +117,7 @@ def test_a_page_that_is_loaded_again_is_no_failure_to_the_browser(app: ViewerApp
     assert find_error(ask(app, "/", ("Host", "evil.example"))) == (403, "E701")
 
 
-def test_a_bug_of_ours_ends_one_request_and_tells_nothing(
-    app: ViewerApp, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_our_bugs_end_only_one_request(app: ViewerApp, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who asked learns that it is a bug; the traceback goes to who started the viewer."""
     heard: list[str] = []
     patched = ViewerApp(app.guard, app.catalog, app.page, report_bug=heard.append)
@@ -178,9 +176,7 @@ NOT_FOUND = f"""
         *((target, 404, "E703") for target in NOT_FOUND.split()),
     ],
 )
-def test_impossible_requests_are_refused(
-    app: ViewerApp, target: str, status: int, code: str
-) -> None:
+def test_bad_requests_are_refused(app: ViewerApp, target: str, status: int, code: str) -> None:
     """With what is wrong, and without a look at any file but those of a run that is there."""
     assert find_error(ask(app, target)) == (status, code)
 

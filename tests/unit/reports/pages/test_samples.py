@@ -10,7 +10,8 @@ from typing import Any
 
 import polars as pl
 import pytest
-from tests.quiz import MCQA, make_solver, write_lines, write_task
+from tests.projects import SCORER as MCQA
+from tests.projects import describe_solver, write_rows, write_task
 
 import answerkey as ak
 from answerkey.reports import html, sample_view, samples
@@ -145,7 +146,7 @@ def test_trials_are_rows(tmp_path: Path, make_run: MakeRun) -> None:
         }
         for number in range(10)
     ]
-    file = write_lines(tmp_path / "replies.jsonl", replies)
+    file = write_rows(tmp_path / "replies.jsonl", replies)
     plain = [{name: row[name] for name in ("question", "answer")} for row in list_rows()]
     table = open_table(make_run("trials", plain, "--completions", file, trials={"num_trials": 2}))
     assert len(table) == 10
@@ -160,7 +161,7 @@ def test_orders_of_options_are_rows(tmp_path: Path, make_run: MakeRun) -> None:
     """Each order is a row with its own id; choices are shown as they were asked."""
     orders = ([0, 1, 2], [1, 2, 0], [2, 0, 1])
     replies = [{"sample_id": "000001", "option_order": one, "completion": "A"} for one in orders]
-    file = write_lines(tmp_path / "replies.jsonl", replies)
+    file = write_rows(tmp_path / "replies.jsonl", replies)
     plain = [{name: list_rows()[0][name] for name in ("question", "options", "answer")}]
     order = {"options": "{{ sample.options }}", "orders": "rotations"}
     table = open_table(make_run("orders", plain, "--completions", file, choice_order=order))
@@ -233,9 +234,9 @@ def test_what_was_asked_and_how_likely_choices_were_is_shown(tmp_path: Path) -> 
     probability.
     """
     rows = [{"question": "q1", "answer": "B"}, {"question": "q2", "answer": "A"}]
-    file = write_lines(tmp_path / "rows.jsonl", rows)
+    file = write_rows(tmp_path / "rows.jsonl", rows)
     likely = MCQA | {"type": "choice_probabilities"}
-    task = write_task(tmp_path / "task.yaml", likely, solver=make_solver())
+    task = write_task(tmp_path / "task.yaml", likely, solver=describe_solver())
     with TestServer(Reply("B", logprobs={"B": math.log(0.75), "A": math.log(0.25)})) as server:
         model = f"{server.url}?top_logprobs=5#m"
         run = ak.run(task, dataset=file, model=model, out=tmp_path / "out")
@@ -336,9 +337,7 @@ def test_images_that_are_gone_or_others_are_told(make: Callable[[], Run], projec
     assert find_images(run)[0] == [{"name": CIRCLE, "data": None}]
 
 
-def test_a_page_has_room_for_small_images_alone(
-    make: Callable[[], Run], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pages_hold_small_images(make: Callable[[], Run], monkeypatch: pytest.MonkeyPatch) -> None:
     """One has at most a hundredth of the room, which is shared by all."""
     run = make()
     monkeypatch.setattr(html, "MIN_PACKED", 1_000_000)

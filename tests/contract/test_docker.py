@@ -118,7 +118,6 @@ def test_the_image_does_not_run_as_root() -> None:
 
 # Servers that people start by hand.
 
-GUIDE = read("docs/guide/local-models.md")
 USAGE = {"prompt_tokens": 30, "completion_tokens": 7, "total_tokens": 37}
 #: By provider: a name as the server knows it, what its messages have beside the content, what is on
 #: top, and how it says that it does not know a model.
@@ -182,7 +181,7 @@ def test_an_unknown_model_is_reported_in_the_server_s_words(
 def test_guide_names_the_servers_that_there_are() -> None:
     """Each row has the provider's name."""
     row = re.compile(r"^\| (?:\[(.+?)\]\(.+?\)|(.+?)) \| (.+?) \| `(\w+)/NAME` \|$", re.MULTILINE)
-    rows = row.findall(GUIDE)
+    rows = row.findall(read("docs/guide/local-models.md"))
     results = {name: (linked or plain, start) for linked, plain, start, name in rows}
     assert list(results) == ["vllm", "sglang", "llamacpp", "ollama", "lmstudio"]
     for name, (title, start) in results.items():

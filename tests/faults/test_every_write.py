@@ -49,7 +49,6 @@ FIRST = 200
 FIRST_RECORDED = 30
 FIRST_NETWORK = 120
 DRAWN = 1
-ANSWERS = answer_by_hash(["A", "B", "Answer: A"])
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,7 @@ def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyProcess]
 @pytest.fixture(scope="module")
 def server() -> Iterator[TestServer]:
     """Return an endpoint."""
-    with TestServer(ANSWERS) as running:
+    with TestServer(answer_by_hash(["A", "B", "Answer: A"])) as running:
         yield running
 
 

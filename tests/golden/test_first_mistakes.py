@@ -27,7 +27,6 @@ READABLE = {
     "truths are positions from 0", "truths have brackets", "truths are the texts of options",
     "choices are the options", "choices are a mapping",
 }  # fmt: skip
-OPTIONS = ["red", "green", "blue", "grey"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +105,7 @@ def write_rows(columns: Mapping[str, Sequence[object]], count: int) -> str:
     """Return so many rows of questions with these columns, whose cells come over and over."""
     numbered = [f"q{number}?" for number in range(1, count + 1)]
     table: dict[str, Sequence[object]]
-    table = {"question": numbered, "options": [OPTIONS], **columns}
+    table = {"question": numbered, "options": [["red", "green", "blue", "grey"]], **columns}
     cells = [islice(cycle(column), count) for column in table.values()]
     rows = [dict(zip(table, row, strict=True)) for row in zip(*cells, strict=True)]
     return "".join(f"{json.dumps(row)}\n" for row in rows)

@@ -34,7 +34,6 @@ from answerkey.cli import app
 from answerkey.testing import TestServer
 
 FOLDER = Path(__file__).parent
-EXAMPLES = FOLDER.parents[1] / "examples"
 SESSIONS = sorted((FOLDER / "sessions").glob("*.txt"))
 #: Columns and fields whose values depend on the clock.
 TIMED = {"latency", "latency_seconds", "seconds", "started_at", "finished_at", "made", "duration"}
@@ -158,7 +157,7 @@ def play(
             if kind == "# project":
                 for name in text.split(", "):
                     stored = FOLDER / "projects" / name
-                    source = stored if stored.exists() else EXAMPLES / name
+                    source = stored if stored.exists() else FOLDER.parents[1] / "examples" / name
                     shutil.copytree(source, folder / name)
             elif kind == "# environment":
                 name, _, value = text.partition("=")

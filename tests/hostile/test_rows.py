@@ -39,7 +39,6 @@ FORMULA = re.compile(r"^\s*[=@＝＠]|^\s*[+\-](?![\d.\s]|$)|[;\t\r\n][\s\"]*[=@
 TASK = (Path(__file__).with_name("rows.yaml")).read_text(encoding="utf-8")
 THRESHOLD = {"type": "threshold", "metric": "Accuracy", "operator": ">=", "threshold": 0.99}
 RULE = {"key": "accurate", "display_name": "<i>\u202e\x1b[1m</i>", "definition": THRESHOLD}
-POLICIES = [{"key": "gate", "rules": [RULE]}]
 Call = Callable[..., Any]
 ROWS: list[dict[str, Any]] = [
     {
@@ -95,7 +94,7 @@ def run_rows(folder: Path, form: str, call: Call) -> Ran:
     plan = {
         "datasets": [{"key": "rows", "display_name": TERMINAL[0], "source": source}],
         "tasks": [{"$ref": "task.yaml"}],
-        "policies": POLICIES,
+        "policies": [{"key": "gate", "rules": [RULE]}],
         "evaluation": {
             "key": "rows",
             "display_name": TURNED[0] + TEXTS[0],

@@ -297,11 +297,10 @@ def _describe_rows(chunk: Sequence[Row]) -> RowFacts:
     return describe_rows(samples, built, scores, main="s", columns=["subject"])
 
 
-OUTCOMES = st.lists(st.booleans(), min_size=1, max_size=12)
 REALS = st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=8)
 
 
-@given(OUTCOMES, st.data())
+@given(st.lists(st.booleans(), min_size=1, max_size=12), st.data())
 def test_pass_at_k_is_the_unbiased_estimator(outcomes: list[bool], data: st.DataObject) -> None:
     """pass@k is 1 - C(n-c, k)/C(n, k), pass^k is C(c, k)/C(n, k), as the nearest floats."""
     k = data.draw(st.integers(1, len(outcomes)))

@@ -24,7 +24,6 @@ from .conftest import QUIZ, Call, write_rows
 
 SECONDS = 60
 CONFIG = "{url: 'http://127.0.0.1:9/v1', model_key: m}"
-KEY = "sk-canary-0123456789"
 
 
 @pytest.fixture
@@ -37,7 +36,7 @@ def words(quiz: list[str]) -> list[str]:
 def offered(server: TestServer, monkeypatch: pytest.MonkeyPatch) -> TestServer:
     """Return a server that stands where Ollama would; a provider's key is set, too."""
     monkeypatch.setenv("OLLAMA_BASE_URL", server.url)
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-0123456789")
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     return server
 

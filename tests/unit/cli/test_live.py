@@ -146,9 +146,6 @@ def test_max_cost_stops_before_it_is_passed(call: Call, server: BatchServer, wor
     assert 0 < entry["calls"]["solve"]["cost"] <= 0.004
 
 
-NO_KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL")
-
-
 @pytest.mark.parametrize(
     ("model", "options", "why"),
     [
@@ -178,7 +175,7 @@ def test_what_cannot_be_asked_is_refused_before_anything_is(
 
     Also of the last of several models.
     """
-    for name in NO_KEYS:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "a-key-of-no-use")
     model = f"{server.url}{model}" if model and model[0] == "?" else model or words[-1]

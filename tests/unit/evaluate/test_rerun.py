@@ -388,16 +388,13 @@ def test_a_run_whose_files_changed_is_not_opened_again(project: Project) -> None
         reopen(run)
 
 
-HEADER = ["name", "question", "A", "B", "answer", "completion"]
-
-
 @pytest.mark.parametrize("named_by", ["name", ""])
 def test_rows_of_a_recognised_file_are_derived_when_loaded(tmp_path: Path, named_by: str) -> None:
     """Some of them are what they are among all of them, with the ids of the run."""
     file = tmp_path / "rows.csv"
     with file.open("w", newline="") as stream:
         writer = csv.writer(stream)
-        writer.writerow(HEADER)
+        writer.writerow(["name", "question", "A", "B", "answer", "completion"])
         for number in range(20):
             writer.writerow([f"s{number}", f"{number}?", "one", "two", "AB"[number % 2], "A"])
     columns = {"id": named_by} if named_by else {}

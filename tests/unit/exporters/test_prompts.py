@@ -130,7 +130,6 @@ def test_neither_model_nor_key_is_needed(
 
 
 PASSING = {"solver": {"type": "pass_through_solver", "trace_column": "answer"}}
-WRONG_ROWS = {"scorers": [SCORER | {"choices": ["A", "C"]}]}
 
 
 @pytest.mark.parametrize(
@@ -140,7 +139,7 @@ WRONG_ROWS = {"scorers": [SCORER | {"choices": ["A", "C"]}]}
         ("p.csv", PASSING, "is not one task with"),
         ("p.csv", {"solver": None}, "is not one task with a `single_turn_solver`"),
         ("no/such/p.csv", {}, "cannot write `no/such/p.csv`: No such file or directory"),
-        ("p.csv", WRONG_ROWS, "error[E204]"),
+        ("p.csv", {"scorers": [SCORER | {"choices": ["A", "C"]}]}, "error[E204]"),
     ],
 )
 def test_what_cannot_be_written_is_told(

@@ -11,8 +11,6 @@ from answerkey.errors import Problems
 if TYPE_CHECKING:
     from tests.unit.importers.conftest import Desk
 
-RUN = "mmlu:subject=maps,model=some_model"
-
 
 def state(number: int = 1, text: str = " B", **fields: Any) -> dict[str, Any]:  # noqa: ANN401
     """Return the state of a question that shows its options; the second reference is right."""
@@ -52,7 +50,7 @@ def write_run(
     states: list[Any],
     verdicts: list[Any] | None = None,
     *,
-    name: str = RUN,
+    name: str = "mmlu:subject=maps,model=some_model",
     method: str = "multiple_choice_joint",
     model: str = "some/model",
 ) -> Path:

@@ -59,7 +59,6 @@ HARD_REPLIES = (
     "Is it A, or is it B?\n\nANSWER: D",
 )
 HARD_TRUTHS = "ABADACBDABBCACDADBCD"
-HARD_RIGHT = 12
 
 INSPECT = """
 import json, os, sys
@@ -425,7 +424,7 @@ def test_the_newest_version_of_a_tool_is_read_to_the_last_field(
     assert wrong == dict.fromkeys(wrong, 0)
     assert result.tasks[0].their_mean == pytest.approx(number)
     ours = ak.run(result.folder, out=desk.folder / "run").metrics["Accuracy"].value
-    assert ours == HARD_RIGHT / 20
+    assert ours == 12 / 20
     assert number == pytest.approx(theirs)
     version = foreign["find_newest"](name)
     line = f"{name} {version}: 20 questions, {sum(wrong.values())} of {4 * 20} fields wrong, "

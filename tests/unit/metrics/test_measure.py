@@ -246,13 +246,10 @@ def test_groups_of_orders_have_the_means_of_their_samples() -> None:
     assert {one.interval_note for one in value.groups[0].values} == {note}
 
 
-KNOWN = [1.0, 1.0, 0.0, 0.0, 1.0, 0.0]
-
-
 def test_clusters_have_their_known_error() -> None:
     """1, 1, 0, 0, 1, 0 in a, a, b, b, c, c: 0.288675."""
     clusters = {"c": list("aabbcc")}
-    scores = make_scores({"x": KNOWN})
+    scores = make_scores({"x": [1.0, 1.0, 0.0, 0.0, 1.0, 0.0]})
     found = finish(Mean("x"), scores, clusters, Design(cluster_by="c"))["x_mean"]
     assert round(found.std_error or 0, 6) == 0.288675
     assert (found.details["clusters"], found.interval) == (3, None)

@@ -46,7 +46,6 @@ T = TypeVar("T")
 CHAT = APIS["chat"]
 URL = "http://127.0.0.1:9/v1"
 CONNECTION = Connection("m", CHAT, URL, "m", generation=Generation(max_tokens=10))
-FULL = RunError("E502", "no space left")
 
 
 def say(text: str, status: int = 200, **headers: str) -> HttpReply:
@@ -318,7 +317,7 @@ def test_a_ledger_that_fails_stops_the_calls() -> None:
         def write(self, finished: FinishedCalls) -> None:
             if len(self.kept) >= self.at and (self.is_for_ever or not self.has_failed):
                 self.has_failed = True
-                raise FULL
+                raise RunError("E502", "no space left")
             super().write(finished)
 
     full, events = Broken(at=10, is_for_ever=True), list[Event]()

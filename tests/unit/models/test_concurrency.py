@@ -25,8 +25,7 @@ from answerkey.models.providers import APIS, Connection
 from answerkey.models.retry import CallOutcome, HttpReply, HttpRequest, NoReply, RetryVerdict
 from answerkey.types import Completion
 
-MESSAGE = {"role": "assistant", "content": "B"}
-ANSWER = json.dumps({"choices": [{"message": MESSAGE}]}).encode()
+ANSWER = json.dumps({"choices": [{"message": {"role": "assistant", "content": "B"}}]}).encode()
 UNLIMITED = 1e9
 CONNECTION = Connection("m", APIS["chat"], "http://127.0.0.1:9/v1", "m")
 

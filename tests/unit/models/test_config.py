@@ -243,16 +243,13 @@ def test_a_missing_key_is_told_when_it_is_needed() -> None:
     connect("openai/x", caller=Caller(KEYS)).require_key()
 
 
-ELSEWHERE = Caller(KEYS | {"OPENAI_BASE_URL": EVIL}, frozenset({"OPENAI_BASE_URL"}))
-
-
 @pytest.mark.parametrize(
     "model",
     [
         provided(EVIL),
         provided("http://api.openai.com/v1"),
         provided("https://api.anthropic.com/v1"),
-        provided(caller=ELSEWHERE),
+        provided(caller=Caller(KEYS | {"OPENAI_BASE_URL": EVIL}, frozenset({"OPENAI_BASE_URL"}))),
         custom(EVIL, key=MINE),
         custom(EVIL, headers={"X-Key": MINE}),
         custom(EVIL, key=MINE, adapter=Adapter("a", "{}", "{}")),

@@ -18,7 +18,6 @@ from answerkey.runs import Run, load_run
 from answerkey.text import plain_text
 
 Score = Callable[..., Run]
-SIZE = 100
 
 
 @pytest.fixture
@@ -30,7 +29,7 @@ def score(tmp_path: Path, call: Callable[..., Any]) -> Score:
         task = write_task(
             folder / "task.yaml", SCORER | {"ground_truth_choice": "A"}, name=key.title()
         )
-        rows = [{"sample_id": f"{key}-{i}"} for i in range(SIZE)]
+        rows = [{"sample_id": f"{key}-{i}"} for i in range(100)]
         replies = [{**row, "completion": "AB"[i >= right]} for i, row in enumerate(rows)]
         questions = write_rows(folder / "rows.jsonl", rows)
         completions = write_rows(folder / "replies.jsonl", replies)

@@ -24,8 +24,6 @@ SECONDS = 60.0
 #: For calls that never end.
 SHORT = 1.0
 
-MEMORY_BYTES = 256 * 1024**2
-
 
 def make_snippet(source: str, function: str = "compute_scores") -> Snippet:
     """Return a snippet of this source."""
@@ -40,7 +38,7 @@ def run(
 ) -> list[object]:
     """Return the outcomes of these calls, or of one."""
     snippet = make_snippet(source, function)
-    with SnippetProcess(snippet, seconds=seconds, memory_bytes=MEMORY_BYTES) as process:
+    with SnippetProcess(snippet, seconds=seconds, memory_bytes=256 * 1024**2) as process:
         return list(process.call_all(calls or [[{}, {}]]))
 
 

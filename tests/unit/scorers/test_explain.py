@@ -10,7 +10,6 @@ from answerkey.types import Completion, CompletionStatus
 CASES = read_cases(__file__)
 
 CHOICES = ["A", "B", "C", "D"]
-OPTIONS = ["Sydney", "Canberra", "Melbourne", "Perth"]
 
 
 @pytest.mark.parametrize(("extraction", "text", "sentence"), CASES["passages"])
@@ -18,7 +17,7 @@ def test_verdicts_are_told_with_their_passage(
     extraction: str | dict[str, str], text: str, sentence: str
 ) -> None:
     """The sentence says which part of the rule decided, and where in the text."""
-    score = judge(text, CHOICES, "B", extraction, OPTIONS)
+    score = judge(text, CHOICES, "B", extraction, ["Sydney", "Canberra", "Melbourne", "Perth"])
     assert explain_verdict(text, CHOICES, score) == sentence
 
 

@@ -423,9 +423,6 @@ def test_labels_of_a_labeler_are_checked() -> None:
     assert ModelLabeler("j", "x").compiled[1] == []
 
 
-ANSWERS = ["Canberra", "Sydney", "Melbourne, I think"]
-
-
 def judge_capital(messages: Messages) -> str | Reply:
     """Judge as a good model would, in JSON."""
     prompt = read_prompt(messages)
@@ -444,7 +441,7 @@ def judge_all(model: LiveModel, **changes: Any) -> Scores:  # noqa: ANN401 - fie
     """Return the scores of three answers, on a scale from 0 to 10."""
     judge = ModelAsAJudge("judge", "The answer: {{ input_prompt }}", score_max=10.0, **changes)
     samples = samples_from_frame(pl.DataFrame({"question": ["capital?"] * 3}))
-    table = record(samples, ANSWERS)
+    table = record(samples, ["Canberra", "Sydney", "Melbourne, I think"])
     bound = judge.bind(model, key="quality")
     try:
         return score_table(bound, samples, table)

@@ -17,7 +17,6 @@ pytestmark = pytest.mark.skipif(
     not FOLDER.is_dir(), reason="the folder with real files is not there"
 )
 
-LETTERS = "ABCDEFGHIJ"
 WRITTEN = re.compile(r"\bthe answer is \([A-J]\)", re.IGNORECASE)
 STATED = re.compile(r"\bthe answer is \(([A-J])\)(?!\s*(?:,|and|or|/|&|\())", re.IGNORECASE)
 
@@ -71,7 +70,7 @@ def test_answers_stated_once_are_read(model: str, step: int) -> None:
     seen = right = 0
     for row in rows[::step]:
         text = row.get("generated_text") or row.get("model_outputs") or ""
-        choices = LETTERS[: len(row["options"])]
+        choices = "ABCDEFGHIJ"[: len(row["options"])]
         stated = STATED.findall(text)
         if len(WRITTEN.findall(text)) != 1 or len(stated) != 1 or stated[0] not in choices:
             continue

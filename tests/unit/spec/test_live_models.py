@@ -23,13 +23,12 @@ HSMEGDAWgBSvwPKaYnYv+cP2O63ecPwm4350fTAPBgNVHRMBAf8EBTADAQH/MAoG
 CCqGSM49BAMCA0kAMEYCIQChPKQzz2pzd441h7/BHOD80oA/jx41w5mGcOj16fEl
 8AIhAJQ7C4kFcPNbLPfKE2lAOtcH9/Y7fkneXf0VuX1vJ5jq
 -----END CERTIFICATE-----"""
-KEYS = {"OPENAI_API_KEY": KEY, "MY_KEY": KEY}
 
 
 @pytest.fixture(autouse=True)
 def keys(environ: dict[str, str]) -> None:
     """Put the caller's keys into the environment."""
-    environ.update(KEYS)
+    environ.update({"OPENAI_API_KEY": KEY, "MY_KEY": KEY})
 
 
 def load(

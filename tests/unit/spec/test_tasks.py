@@ -34,7 +34,6 @@ PYTHON = """\
         def compute_scores(sample):
             return {"length": len(sample["x"])}
 """
-TRUTH = '"{{ sample.<< config.answer_column >> }}"'
 ZERO_HINT = "a leading 0 may mean octal or nothing: leave it out, or write `0o10` for 8"
 
 
@@ -107,7 +106,7 @@ definition:
         ("      choices:", "      choicess:", "E107 11:7", "did you mean `choices`?"),
         ("{key: questions}", "questions", "E108 7:12", "must be a mapping"),
         *(
-            (TRUTH, text, "E108 10:28", "")
+            ('"{{ sample.<< config.answer_column >> }}"', text, "E108 10:28", "")
             for text in ("true", "null", "[A]", "{a: 1}", "1.0")
         ),
         ("", "    - type: bleu\n", "E116 12:13", "`bleu` of the original platform"),

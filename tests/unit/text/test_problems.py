@@ -39,7 +39,6 @@ from answerkey.text import (
     remember_paths,
 )
 
-SOURCES = Path(ak.__file__).parent
 Drawn = list[str]
 
 
@@ -208,7 +207,7 @@ def test_python_shows_the_same_with_its_own_names(tmp_path: Path) -> None:
 def list_spoken() -> set[str]:
     """Return every option in backticks that a message outside `cli` speaks of."""
     spoken: set[str] = set()
-    for path in SOURCES.rglob("*.py"):
+    for path in Path(ak.__file__).parent.rglob("*.py"):
         if path.parent.name not in {"cli", "viewer", "testing"} and path.name != "preview.py":
             spoken |= set(re.findall(r"`(--[a-z][a-z0-9_-]*)", path.read_text(encoding="utf-8")))
     return spoken

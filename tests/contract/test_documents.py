@@ -197,8 +197,7 @@ def test_every_path_that_a_page_names_is_there() -> None:
     patterns = {path: re.sub(r"<[^>]+>", "*", path).rstrip("/") for path in paths - MADE}
     assert len(patterns) > 40
     globs = {path: (*ROOT.glob(text), *PACKAGE.glob(text)) for path, text in patterns.items()}
-    missing = [path for path, files in globs.items() if not files]
-    assert missing == []
+    assert [path for path, files in globs.items() if not files] == []
 
 
 def test_every_module_that_a_page_names_is_there() -> None:

@@ -98,10 +98,8 @@ def test_keys_are_in_no_sink_of_a_run(
     assert server.asked.keys == {f"Bearer {KEY}": server.asked.total}
     done += [call("report", run, "-o", project / "report.html"), call("runs", project, "--json")]
     done += [call("explain", run, f"00000{number}") for number in range(1, 5)]
-    done += [
-        call("export", run, "--to", kind, "-o", project / f"said.{kind}")
-        for kind in ("csv", "jsonl")
-    ]
+    for kind in ("csv", "jsonl"):
+        done.append(call("export", run, "--to", kind, "-o", project / f"said.{kind}"))
     server.change(answers="A")
     done += [call("-v", "resume", run)]
     assert [(command.code, command.err) for command in done[2:] if command.code] == []

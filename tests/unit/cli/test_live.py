@@ -62,11 +62,8 @@ def calls_model(folder: str) -> str:
 
 def test_cached_tokens_have_their_price(call: Call, server: BatchServer, words: Words) -> None:
     """In the summary, in `--json` and in the export; the third number of `--price` is theirs."""
-    usage = {
-        "prompt_tokens": 100,
-        "completion_tokens": 10,
-        "prompt_tokens_details": {"cached_tokens": 40},
-    }
+    usage: dict[str, object] = {"prompt_tokens": 100, "completion_tokens": 10}
+    usage["prompt_tokens_details"] = {"cached_tokens": 40}
     said = {"choices": [{"message": {"role": "assistant", "content": "A"}}], "usage": usage}
     server.change(Reply(body=json.dumps(said).encode()))
     words = [*words, "--num-samples", "10", "--cache-policy", "reuse"]
@@ -257,10 +254,8 @@ def test_a_batch_has_the_numbers_of_single_calls_and_costs_half(
     costs = [one["calls"]["solve"].pop("cost") for one in (batch, single)]
     assert 0 < costs[0] == pytest.approx(costs[1] / 2, abs=1e-6)
     plan[plan.index(words[-1])] += "?max_tokens=5"
-    dry = [
-        call("run", *plan, "--dry-run", *more).json["dry_run"]["tasks"][0]
-        for more in (["--batch"], [])
-    ]
+    planned = [call("run", *plan, "--dry-run", *more).json for more in (["--batch"], [])]
+    dry = [one["dry_run"]["tasks"][0] for one in planned]
     assert 0 < dry[0]["cost"] == dry[1]["cost"] / 2
     for calls in (batch["calls"]["solve"], single["calls"]["solve"]):
         calls["latency"] = None

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.processes import run_python
+from tests.projects import SCORER
 
 from answerkey._version import __version__
 from answerkey.cli import app
@@ -86,12 +87,7 @@ def test_scoring_loads_no_more_than_it_needs(tmp_path: Path) -> None:
     pydantic or of ours.
     """
     metrics = [{"type": "mean", "field": "is_correct", "name": "accuracy"}]
-    rule = {
-        "type": "string_equals_mcqa",
-        "ground_truth_choice": "{{ sample.answer }}",
-        "choices": [*"AB"],
-    }
-    definition = {"dataset": {"key": "d"}, "scorers": [{**rule, "metrics": metrics}]}
+    definition = {"dataset": {"key": "d"}, "scorers": [{**SCORER, "metrics": metrics}]}
     task = {"key": "t", "display_name": "t", "description": "t", "definition": definition}
     (tmp_path / "t.yaml").write_text(json.dumps(task))
     write_rows(tmp_path / "d.jsonl", [{"answer": letter} for letter in "ABA"])

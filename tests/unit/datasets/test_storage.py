@@ -262,10 +262,8 @@ def test_any_store_of_fsspec_will_do(memory: str, parquet: Path) -> None:
     assert stored is not None
     assert stored.size == parquet.stat().st_size
     put_object(f"{memory}/runs/more/copy.parquet", b"copy")
-    assert [one.url for one in list_objects(f"{memory}/runs")] == [
-        f"{memory}/runs/more/copy.parquet",
-        url,
-    ]
+    urls = [entry.url for entry in list_objects(f"{memory}/runs")]
+    assert urls == [f"{memory}/runs/more/copy.parquet", url]
     FRAME.reverse().write_parquet(parquet)
     put_object(url, parquet)
     changed = find_object(url)

@@ -88,8 +88,7 @@ def test_references_asked_one_by_one_are_ranked(desk: Desk) -> None:
         return {**parts, "reference_index": place, "request_mode": "original"}
 
     states = [one(1, 0, -2.0), one(1, 1, -1.0), one(2, 0, -1.0), one(2, 1, -2.0)]
-    log = write_run(desk, states, method="multiple_choice_separate_original")
-    desk.bring(log)
+    desk.bring(write_run(desk, states, method="multiple_choice_separate_original"))
     assert desk.said("completion") == ["B", "A"]
     ranking = desk.said("logprobs")[0]["ranking"]
     assert [one["continuation"] for one in ranking] == [" one", " two"]

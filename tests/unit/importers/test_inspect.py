@@ -256,8 +256,7 @@ def test_a_folder_with_one_log_is_that_log(desk: Desk) -> None:
     assert desk.bring(desk.folder / "logs").samples == 1
     desk.archive("logs/b.eval", lay_out(sample("two")))
     named = {**HEAD["eval"], "task_display_name": "other"}
-    other = {**HEAD, "eval": named, "samples": [sample("three")]}
-    desk.json("logs/c.json", other)
+    desk.json("logs/c.json", {**HEAD, "eval": named, "samples": [sample("three")]})
     desk.json("logs/beside.json", {"no": "log"})
     result = desk.bring(desk.folder / "logs")
     assert [task.key for task in result.tasks] == ["small", "small-2", "other"]

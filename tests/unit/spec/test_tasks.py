@@ -269,8 +269,7 @@ def test_the_fingerprint_is_of_what_counts(write: Write) -> None:
     ]
     assert len(fingerprints(write, same)) == 1
     more = ("", "      extraction: first_character_literal\n", "      purpose: qa\n")
-    other = [TASK + line for line in more]
-    assert len(fingerprints(write, other)) == 3
+    assert len(fingerprints(write, [TASK + line for line in more])) == 3
 
 
 def test_a_mapping_is_a_task_too() -> None:

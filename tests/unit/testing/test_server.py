@@ -176,19 +176,15 @@ def test_gemini_and_anthropic_hand_over_all_messages() -> None:
         return read_prompt(messages)
 
     with TestServer(listen) as server:
-        contents = [
-            {"role": "user", "parts": [{"text": "a"}]},
-            {"role": "model", "parts": [{"text": "b"}]},
-        ]
+        contents = [{"role": "user", "parts": [{"text": "a"}]}]
+        contents += [{"role": "model", "parts": [{"text": "b"}]}]
         body = {"contents": contents, "systemInstruction": {"parts": [{"text": "s"}]}}
         send(server, body, "/v1beta/models/g:generateContent")
         send(
             server, {"system": "s", "messages": [{"role": "user", "content": "a"}]}, "/v1/messages"
         )
-    assert heard == [
-        [("system", "s"), ("user", "a"), ("assistant", "b")],
-        [("system", "s"), ("user", "a")],
-    ]
+    asked = [("system", "s"), ("user", "a")]
+    assert heard == [[*asked, ("assistant", "b")], asked]
 
 
 # What it counts, and whom it refuses.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.projects import describe_solver
 
 import answerkey
 from answerkey.cli import main
@@ -148,9 +149,7 @@ def test_custom_inference_in_names_of_both_eras(tmp_path: Path, config: dict[str
 def write_inference(folder: Path, config: dict[str, object]) -> Path:
     """Write a run file whose model is a snippet; return it."""
     scorer = {"type": "string_equals", "ground_truth": "{{ sample.answer }}"}
-    builder = {"type": "chat_completion", "input_messages": [{"role": "user", "content": "!"}]}
-    solver = {"type": "single_turn_solver", "input_builder": builder}
-    file = write_recorded(folder, scorers=[scorer], solver=solver)
+    file = write_recorded(folder, scorers=[scorer], solver=describe_solver("!"))
     whole = json.loads(file.read_text())
     connection = {"connection_type": "custom_inference", "environment": {"LETTER": "B"}, **config}
     whole["models"] = [{"key": "m", "display_name": "M", "config": connection}]

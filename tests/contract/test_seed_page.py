@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.projects import SCORER
+from tests.projects import SCORER, describe_solver
 
 from .scripts import Call
 
@@ -122,9 +122,7 @@ def test_options_that_are_mappings_are_seen_in_the_prompt(call: Call) -> None:
     scorer = {**SCORER, "ground_truth_choice": "{{ sample.answer_key | upper }}"}
     scorer["choices"] = choices
     shown = "{% for option in sample.options %}{{ option.key }}. {{ option.text }}\n{% endfor %}"
-    messages = [{"role": "user", "content": f"{{{{ sample.question }}}}\n{shown}"}]
-    builder = {"type": "chat_completion", "input_messages": messages}
-    solver = {"type": "single_turn_solver", "input_builder": builder}
+    solver = describe_solver(f"{{{{ sample.question }}}}\n{shown}")
     row = {"question": "The capital of Australia?", "answer_key": "b", "options": OPTIONS}
     write_task(row, solver=solver, scorers=[scorer])
     done = call("check", "task.yaml", "--dataset", "rows.jsonl", "--model", "builtin/random")

@@ -12,6 +12,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from tests.projects import describe_solver
 from tests.unit.shapes import CAPITALS, SHAPES, Shape
 
 import answerkey as ak
@@ -266,12 +267,8 @@ def test_hostile_columns_are_run_and_saved(call: Call, monkeypatch: pytest.Monke
 def test_names_of_ones_own_files_have_defaults(call: Call, mine: str) -> None:
     """A task needs no `key`, `display_name` or `description`, a dataset no `display_name`."""
     scorer = {"type": "string_equals_mcqa", "ground_truth_choice": "B", "choices": ["A", "B"]}
-    prompt = [{"role": "user", "content": "{{ sample.question }}"}]
-    solver = {
-        "type": "single_turn_solver",
-        "input_builder": {"type": "chat_completion", "input_messages": prompt},
-    }
-    write_rows(Path("quiz.yaml"), [{"definition": {"solver": solver, "scorers": [scorer]}}])
+    definition = {"solver": describe_solver(), "scorers": [scorer]}
+    write_rows(Path("quiz.yaml"), [{"definition": definition}])
     model = ("--model", "builtin/constant?choice=B")
     told = call("run", "quiz.yaml", "--dataset", mine, *model, "--json")
     assert (told.code, told.json["tasks"][0]["key"]) == (0, "quiz")

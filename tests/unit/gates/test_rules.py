@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.projects import describe_solver
 
 import answerkey as ak
 from answerkey.errors import AnswerkeyError, RunError
@@ -203,9 +204,7 @@ def test_a_scope_picks_tasks(write: Write, tmp_path: Path) -> None:
 
 def test_every_repetition_must_stand(write: Write, tmp_path: Path) -> None:
     """A task that is run several times has a value for each time."""
-    messages = [{"role": "user", "content": "{{ sample.subject }}"}]
-    builder = {"type": "chat_completion", "input_messages": messages}
-    solver = {"type": "single_turn_solver", "input_builder": builder}
+    solver = describe_solver("{{ sample.subject }}")
     asked = "{task_key: quiz, model_key: builtin/constant?choice=B, repeatability: {num_runs: 2}}"
     task = {**TASK, "definition": {**TASK["definition"], "solver": solver}}
     folder = write(specifications=asked, task=task)

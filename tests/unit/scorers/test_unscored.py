@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.projects import describe_solver
 
 import answerkey as ak
 from answerkey.testing import TestServer
@@ -26,13 +27,7 @@ RAISES = {
     "{'x': sample['nope']}\n",
     "metrics": [{"type": "mean", "field": "x"}],
 }
-SOLVER = {
-    "type": "single_turn_solver",
-    "input_builder": {
-        "type": "chat_completion",
-        "input_messages": [{"role": "user", "content": "{{ sample.question }}"}],
-    },
-}
+SOLVER = describe_solver()
 
 
 def write_task(path: Path, *scorers: object, **definition: object) -> Path:

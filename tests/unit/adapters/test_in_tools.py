@@ -175,7 +175,8 @@ def load_rows() -> list[dict[str, Any]]:
     rows = [json.loads(line) for line in CORPUS.read_text(encoding="utf-8").splitlines()]
     letters = ascii_uppercase[:10]
     kept = [row for row in rows if row["options"] and "".join(row["choices"]) in letters]
-    kept = [r for r in kept if r["choices"][0] == "A" and len({*r["options"]}) == len(r["options"])]
+    kept = [row for row in kept if row["choices"][0] == "A"]
+    kept = [row for row in kept if len({*row["options"]}) == len(row["options"])]
     for number, row in enumerate(kept):
         answer = row["choices"].index(row["label"] or "A")
         row["answer"] = row["choices"][(answer + (number % 4 == 0)) % len(row["choices"])]
@@ -255,7 +256,8 @@ def compare(log: Path, score: str) -> pl.DataFrame:
     assert rows["their_score"].to_list() == rows["is_correct"].to_list()
     assert task.metrics["Accuracy"].value == rows["their_score"].mean()
     expected = [
-        read(r["completion"], r["choices"], r["options"]).choice == r["answer"] for r in ROWS
+        read(row["completion"], row["choices"], row["options"]).choice == row["answer"]
+        for row in ROWS
     ]
     assert rows["is_correct"].to_list() == [float(one) for one in expected]
     return rows

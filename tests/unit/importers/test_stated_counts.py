@@ -215,7 +215,10 @@ def list_files() -> Iterator[tuple[Path, Path]]:
 
 def summarise(found: Imported) -> list[tuple[Any, ...]]:
     """Return the numbers of an import."""
-    return [(t.key, t.samples, t.num_trials, t.judged, t.their_mean) for t in found.tasks]
+    return [
+        (task.key, task.samples, task.num_trials, task.judged, task.their_mean)
+        for task in found.tasks
+    ]
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,8 @@ def test_what_the_ledger_knows_is_not_asked() -> None:
     assert sorted(endpoint.asked) == ["b", "c"]
     finished = [event for event in events if isinstance(event, Finished)]
     assert sorted(event.call.sample_id for event in finished) == ["001", "002"]
-    known = [[call.sample_id for call, _ in e.calls] for e in events if isinstance(e, Remembered)]
+    remembered = [event for event in events if isinstance(event, Remembered)]
+    known = [[call.sample_id for call, _ in event.calls] for event in remembered]
     assert known == [["000"], ["003"]]
 
 

@@ -176,9 +176,8 @@ def test_what_a_model_lacks_is_told(
 
 def test_simulated_accuracy_is_what_the_model_means() -> None:
     """In the bare style the share of right letters is the accuracy; wrong ones are spread."""
-    counts = Counter(
-        x.text for x in ask_builtin("builtin/simulated?accuracy=0.7&style=bare", number=4000)
-    )
+    replies = ask_builtin("builtin/simulated?accuracy=0.7&style=bare", number=4000)
+    counts = Counter(reply.text for reply in replies)
     assert 2700 < counts["C"] < 2900
     assert all(330 < counts[choice] < 470 for choice in "ABD")
 

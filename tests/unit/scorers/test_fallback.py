@@ -113,7 +113,9 @@ def test_truth_changes_nothing_that_is_asked() -> None:
         samples = samples_from_frame(pl.DataFrame({"n": [0]}))
         scorer = StringEqualsMcqa(truth, list(CHOICES), extraction=STATED, options=list(OPTIONS))
         score_table(scorer.bind(reader, key="quiz"), samples, record(samples, [VAGUE]))
-        asked.append([(r.messages, r.choices, r.options, r.truth, r.text) for r in reader.asked])
+        asked.append(
+            [(one.messages, one.choices, one.options, one.truth, one.text) for one in reader.asked]
+        )
     assert asked[0][0][1:] == (None, None, None, "")
     assert asked.count(asked[0]) == 4
 
@@ -229,7 +231,8 @@ def test_failed_call_is_an_error_of_the_sample(error: str | None, told: str) -> 
 def test_every_rule_may_have_one(extraction: dict[str, str], name: str) -> None:
     """Also those without parts, and a pattern."""
     result = score(Reader(lambda _: "B"), ["Final: C", "(no idea)"], extraction)
-    rules = {r.metadata["extraction_rule"] for r in result.rows() if r.metadata["fallback_text"]}
+    read = [row.metadata for row in result.rows() if row.metadata["fallback_text"]]
+    rules = {metadata["extraction_rule"] for metadata in read}
     assert rules == {f"{name}/fallback"}
     assert list_metadata(result, "predicted_choice")[1] == "B"
 

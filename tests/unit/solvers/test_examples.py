@@ -33,7 +33,10 @@ def make_asked(count: int = 3) -> Samples:
 def list_shown(setting: Examples, samples: Samples, pool: Samples) -> list[list[object] | str]:
     """Return the questions that each sample is shown, or its error."""
     picked = pick_examples(setting, samples, pool)
-    return [one.message if isinstance(one, RowError) else [r["q"] for r in one] for one in picked]
+    return [
+        rows.message if isinstance(rows, RowError) else [row["q"] for row in rows]
+        for rows in picked
+    ]
 
 
 def test_same_seed_shows_the_same_examples() -> None:

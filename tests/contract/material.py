@@ -66,7 +66,7 @@ def _lay_out_tables(rows: Rows) -> None:
     replies = {"completion": "A", "completions": {"my-model": "B"}}
     with_completions = [{**row, **replies} for row in rows]
     write_lines("questions.jsonl", rows)
-    write_lines("said.jsonl", said)
+    write_lines("answers.jsonl", said)
     write_lines("replies.jsonl", said)
     write_lines("both.jsonl", with_completions)
     pl.DataFrame(said).write_parquet("completions.parquet")

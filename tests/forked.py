@@ -61,10 +61,12 @@ class Forked(subprocess.Popen[Any]):
         # process_group.
         folder, environment, pipes = settings[4], settings[5], settings[9:15]
         request = {
-            "words": words, "first": self._first, "folder": os.fspath(folder or Path.cwd()),
+            "words": words,
+            "first": self._first,
+            "folder": os.fspath(folder or Path.cwd()),
             "environment": dict(os.environ if environment is None else environment),
             "is_leader": bool(settings[20]),
-        }  # fmt: skip
+        }
         ends = enumerate((pipes[0], pipes[3], pipes[5]))
         streams = [number if pipe == -1 else pipe for number, pipe in ends]
         self._reports, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

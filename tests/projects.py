@@ -33,9 +33,11 @@ def describe_task(**definition: object) -> Fields:
 def describe_model(key: str, url: str, **config: object) -> Fields:
     """Return a model at an endpoint, which knows it as `m-KEY`."""
     connection = {
-        "connection_type": "custom_connection", "url": f"{url}/chat/completions",
-        "model_key": f"m-{key}", **config,
-    }  # fmt: skip
+        "connection_type": "custom_connection",
+        "url": f"{url}/chat/completions",
+        "model_key": f"m-{key}",
+        **config,
+    }
     return {"key": key, "display_name": key, "task": "chat_completion", "config": connection}
 
 

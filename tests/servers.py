@@ -117,11 +117,13 @@ class BatchStore:
             counts["processing"] = self.batches[key]["request_counts"]["total"]
         kinds = ("processing", "succeeded", "errored", "canceled", "expired")
         return {
-            "id": key, "type": "message_batch",
+            "id": key,
+            "type": "message_batch",
             "request_counts": {kind: counts[kind] for kind in kinds},
-            "processing_status": "ended" if is_over else "in_progress", "created_at": made_at,
+            "processing_status": "ended" if is_over else "in_progress",
+            "created_at": made_at,
             "results_url": f"/v1/messages/batches/{key}/results" if is_over else None,
-        }  # fmt: skip
+        }
 
     def _list_results(self, key: str) -> list[dict[str, Any]]:
         """Return what became of the calls of a batch, as Anthropic writes it."""

@@ -54,8 +54,10 @@ def test_both_eras_give_the_same_numbers(tmp_path: Path, monkeypatch: pytest.Mon
         f"{question} {reply}" for question, reply in REPLIES.items()
     ]
     assert {name: value[0] for name, value in metrics.items()} == {
-        "good_mean": 0.5, "Accuracy": 0.5, "Mean Score": pytest.approx(0.135),
-    }  # fmt: skip
+        "good_mean": 0.5,
+        "Accuracy": 0.5,
+        "Mean Score": pytest.approx(0.135),
+    }
 
 
 def write_recorded(folder: Path, **definition: object) -> Path:

@@ -65,9 +65,7 @@ def test_a_bundle_of_the_seed_era_runs(tmp_path: Path, capsys: pytest.CaptureFix
     ]  # fmt: skip
 
 
-def test_what_is_foreign_is_refused_by_name_in_one_list(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_foreign_parts_are_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Before anything runs, each with its place and what to do instead."""
     out = tmp_path / "out"
     assert main(["run", str(BUNDLES / "foreign"), "--out", str(out), "-q"]) == 2

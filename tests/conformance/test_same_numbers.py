@@ -34,12 +34,14 @@ def build_rows() -> list[dict[str, Any]]:
     draw = random.Random(7)
     return [
         {
-            "sample_id": f"s{number:03d}", "answer": draw.choice("abcdABCD"),
-            "choices": '["A", "B", "C", "D"]', "category": draw.choice(["x", "y"]),
+            "sample_id": f"s{number:03d}",
+            "answer": draw.choice("abcdABCD"),
+            "choices": '["A", "B", "C", "D"]',
+            "category": draw.choice(["x", "y"]),
             "completion": draw.choice([*SHORT, "A. x\nB. y\nC. z"]),
         }
         for number in range(180)
-    ]  # fmt: skip
+    ]
 
 
 ROWS = build_rows()

@@ -142,9 +142,11 @@ class Hub(BaseHTTPRequestHandler):
         """Answer with the table, or with the description of its repository."""
         files = {"config_name": "all", "data_files": [{"split": "test", "path": "all/test-*"}]}
         description = {
-            "id": "x/y", "sha": "a" * 40, "siblings": [{"rfilename": "all/test-0.parquet"}],
+            "id": "x/y",
+            "sha": "a" * 40,
+            "siblings": [{"rfilename": "all/test-0.parquet"}],
             "cardData": {"configs": [files]},
-        }  # fmt: skip
+        }
         body = json.dumps(description).encode()
         kind = "application/json"
         if "/resolve/" in self.path:

@@ -188,9 +188,7 @@ def read_status(folder: Path) -> str:
     return str(json.loads((folder / "run.json").read_text(encoding="utf-8"))["status"])
 
 
-def test_the_slurm_job_is_queued_again_and_continues(
-    folder: Path, server: Model, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slurm_job_goes_on(folder: Path, server: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     """A signal before the time limit stops the run, queues the job again, and no call is made
     twice.
     """

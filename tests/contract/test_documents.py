@@ -92,9 +92,11 @@ def desk(tmp_path_factory: pytest.TempPathFactory, call: Call) -> Iterator[Desk]
 def store(desk: Desk, call: Call, s3_server: str) -> Iterator[None]:
     """Let the environment name an object store with a table and a run in the bucket `evals`."""
     settings = {
-        "AWS_ENDPOINT_URL": s3_server, "AWS_ACCESS_KEY_ID": "somebody",
-        "AWS_SECRET_ACCESS_KEY": "not-a-key", "AWS_DEFAULT_REGION": "us-east-1",
-    }  # fmt: skip
+        "AWS_ENDPOINT_URL": s3_server,
+        "AWS_ACCESS_KEY_ID": "somebody",
+        "AWS_SECRET_ACCESS_KEY": "not-a-key",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
     with pytest.MonkeyPatch.context() as patch:
         for name, value in settings.items():
             patch.setenv(name, value)

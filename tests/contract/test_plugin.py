@@ -34,8 +34,10 @@ def test_a_plug_in_of_each_kind_works(tmp_path: Path, monkeypatch: pytest.Monkey
         for metric in task["metrics"]
     }
     assert values == {
-        ("plug", "count"): 3.0, ("plug", "points_mean"): 6.0, ("asked", "count"): 3.0,
+        ("plug", "count"): 3.0,
+        ("plug", "points_mean"): 6.0,
+        ("asked", "count"): 3.0,
         ("asked", "points_mean"): 10.0,
-    }  # fmt: skip
+    }
     carry_out("import", "kept-log", "log.kept", "--out", "i")
     assert carry_out("run", "i", "--out", "r2")["tasks"][0]["metrics"][0]["value"] == 1.0

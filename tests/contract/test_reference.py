@@ -215,9 +215,11 @@ TYPES: dict[str, list[str]] = {
     "policies": [*GATE_RULES, *GateStatus],
     "dataset-file": [*SOURCES, *FOREIGN_TYPES["source"], *get_args(FilterOp)],
     "model-file": [*models.CONNECTIONS, "$provider"],
-    "extraction-rules": [*(*EXTRACTION_RULES, *PART_REASONS, "answer_span"),
-     *(part for parts in PARTS.values() for part in parts)],
-}  # fmt: skip
+    "extraction-rules": [
+        *(*EXTRACTION_RULES, *PART_REASONS, "answer_span"),
+        *(part for parts in PARTS.values() for part in parts),
+    ],
+}
 
 
 def words_of(page: str) -> set[str]:

@@ -74,8 +74,10 @@ def test_missing_and_repeated_packages_are_reported(tmp_path: Path) -> None:
     hashed = f"\\\n    --hash=sha256:{HASH}\n"
     lock.write_text(f"a==1.0 \\\n    # via b\nb==1.0 {hashed}b==2.0 {hashed}")
     assert SUPPLY.list_lock_errors(lock, ["a", "b", "c"]) == [
-        "run.lock: `a` has no hash", "run.lock: `b` is locked twice", "run.lock: `c` is not locked",
-    ]  # fmt: skip
+        "run.lock: `a` has no hash",
+        "run.lock: `b` is locked twice",
+        "run.lock: `c` is not locked",
+    ]
 
 
 def test_a_wheel_with_a_file_that_runs_by_itself_is_refused(tmp_path: Path) -> None:

@@ -132,8 +132,10 @@ def start_process(folder: Path, example: Path) -> Iterator[FaultyProcess]:
     flags = ["-shared", "-fPIC", "-O1", "-D_LARGEFILE64_SOURCE", "-U_FORTIFY_SOURCE"]
     subprocess.run(["cc", *flags, "-o", str(library), str(source), "-ldl"], check=True)  # noqa: S607 - the compiler of this machine
     loaded = {
-        "LD_PRELOAD": str(library), "FAULT_LAYER": str(library), "FAULT_EXAMPLE": str(example),
-    }  # fmt: skip
+        "LD_PRELOAD": str(library),
+        "FAULT_LAYER": str(library),
+        "FAULT_EXAMPLE": str(example),
+    }
     driver = subprocess.Popen(
         [sys.executable, "-c", DRIVER],
         stdin=subprocess.PIPE,

@@ -206,9 +206,7 @@ def test_a_limit_that_resume_lifted_does_not_return(project: Path) -> None:
         assert ak.resume(project / "run").status == "complete"
 
 
-def test_runs_that_begin_in_the_same_second_have_names_of_their_own(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_of_one_second_have_own_names(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The name is taken when the folder is made, so that none is refused."""
     monkeypatch.chdir(project)
     stopped_clock = """

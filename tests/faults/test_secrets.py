@@ -129,9 +129,7 @@ def test_keys_are_in_no_error_message(
 
 
 @pytest.mark.parametrize("status", ["301", "302", "303", "307", "308"])
-def test_a_redirect_to_another_host_carries_no_key(
-    project: Path, server: TestServer, call: Call, status: str
-) -> None:
+def test_redirects_carry_no_key(project: Path, server: TestServer, call: Call, status: str) -> None:
     """The other host receives no request at all, and the reason is reported."""
     with TestServer("A") as stranger:
         elsewhere = f"{stranger.url}/chat/completions"
@@ -314,9 +312,7 @@ def test_data_redirects_show_no_secret(project: Path, call: Call, web: str, loca
     assert "zQsentX" not in done.out + done.err
 
 
-def test_an_exception_of_a_library_shows_no_secret(
-    project: Path, call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_errors_show_no_secret(project: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     """A bug whose words hold addresses: not on stderr, in JSON, or in the traceback of `-v`."""
 
     def fail(*_: object, **__: object) -> NoReturn:

@@ -95,11 +95,13 @@ GROUPS = st.fixed_dictionaries(
 )
 VERDICTS = st.fixed_dictionaries(
     {
-        "status": st.sampled_from(["SCORED", "FAILED"]), "reason": st.none() | TEXTS,
-        "values": st.none() | GROUPS, "metadata": st.just({"_": None}),
+        "status": st.sampled_from(["SCORED", "FAILED"]),
+        "reason": st.none() | TEXTS,
+        "values": st.none() | GROUPS,
+        "metadata": st.just({"_": None}),
         "excluded_by": st.sampled_from([None, "", "rule"]),
     }
-)  # fmt: skip
+)
 SHAPE = {
     **dict.fromkeys(("status", "reason", "excluded_by"), pl.String()),
     "values": pl.Struct({"is_correct": pl.Float64(), "mixed": pl.String()}),
@@ -130,11 +132,13 @@ def test_a_row_is_the_json_of_its_parts(rows: list[Any], price: dict[str, Any] |
     completions = Completions.build(ids, replies, source="live")
     frame = pl.DataFrame(
         {
-            "text": texts, "list": lists, "n": numbers,
+            "text": texts,
+            "list": lists,
+            "n": numbers,
             "mixed": [to_json(number) for number in numbers],
         },
         {"text": pl.String, "list": pl.List(pl.String), "n": pl.Float64, "mixed": pl.String},
-    )  # fmt: skip
+    )
     samples = samples_from_frame(frame, ids, encoded=frozenset({"mixed"}))
     result = pl.Series("k", verdicts, pl.Struct({name: SHAPE[name] for name in verdicts[0]}))
     scores = pl.DataFrame([ids, completions.frame["trial"], result])

@@ -143,8 +143,10 @@ def test_letters_are_for_one_to_twenty_six_options(options: list[str]) -> None:
 def test_other_columns_are_ignored() -> None:
     """Trainers pass prompts, token ids, their own state and every column of the dataset."""
     columns: dict[str, Any] = {
-        "prompts": ["Which?"], "completion_ids": [[1, 2]], "trainer_state": object(),
+        "prompts": ["Which?"],
+        "completion_ids": [[1, 2]],
+        "trainer_state": object(),
         "subject": ["x"],
-    }  # fmt: skip
+    }
     assert reward(completions=["B"], choices=[LETTERS], answer=["B"], **columns) == [1.0]
     assert reward([], LETTERS, "B") == []

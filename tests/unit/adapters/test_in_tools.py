@@ -232,8 +232,10 @@ def tool(
     def run(name: str, *words: object, **environment: str) -> str:
         told = {"PYTHONPATH": str(packages), "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
         offline = {
-            "HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1",
-        }  # fmt: skip
+            "HF_HOME": str(tmp_path / "hf"),
+            "HF_HUB_OFFLINE": "1",
+            "HF_DATASETS_OFFLINE": "1",
+        }
         return run_tool(name, *words, **told, **offline, **environment)
 
     return run

@@ -147,9 +147,7 @@ def test_several_models_and_several_columns_exclude_each_other(call: Call, said:
     assert "`--model` and `--completion-column` are both given several times" in refused.err
 
 
-def test_bare_names_of_the_caller_yield_to_keys_of_the_run_file(
-    call: Call, server: TestServer, words: list[str]
-) -> None:
+def test_bare_names_yield_to_run_files(call: Call, server: TestServer, words: list[str]) -> None:
     """A key is meant before a provider's model, and a slip of the pen in a key is none of a
     provider.
     """
@@ -174,8 +172,10 @@ def test_bare_names_of_the_caller_yield_to_keys_of_the_run_file(
 def test_a_dataset_file_is_audited_as_its_rows_are(call: Call, said: list[str]) -> None:
     """With what it derives; a mistake in it is told at its place."""
     dataset = {
-        "key": "mine", "source": {"type": "local", "file_path": "rows.jsonl"}, "display_name": "M",
-    }  # fmt: skip
+        "key": "mine",
+        "source": {"type": "local", "file_path": "rows.jsonl"},
+        "display_name": "M",
+    }
     Path("dataset.yaml").write_text(json.dumps(dataset))
     assert call("score", said[0], "--dataset", "dataset.yaml", "--completion-column", "z").code == 0
     told = call("audit-dataset", "dataset.yaml", "--json").json["datasets"]

@@ -98,9 +98,7 @@ def spoil(run: Path, kind: str, file: str) -> tuple[str, str]:
         ("another number", METRICS),
     ],
 )
-def test_what_is_missing_or_changed_is_named(
-    call: Call, spoiled: Path, command: str, kind: str, file: str
-) -> None:
+def test_damage_is_named(call: Call, spoiled: Path, command: str, kind: str, file: str) -> None:
     """Without completions an audit would read no answer."""
     named, why = spoil(spoiled, kind, file)
     require_named(call, spoiled, command, named, why)

@@ -341,11 +341,13 @@ def test_long_labels_beside_texts_become_letters(call: Call) -> None:
     """The model sees the texts, and one line says that the labels are others."""
     rows = [
         {
-            "question": question, "choices": ["A1", "A2", "A3", "A4"], "options": options,
+            "question": question,
+            "choices": ["A1", "A2", "A3", "A4"],
+            "options": options,
             "answer": f"A{place + 1}",
         }
         for question, options, place in CAPITALS
-    ]  # fmt: skip
+    ]
     write_rows(Path("labels.jsonl"), rows)
     told = call("run", "labels.jsonl", "--model", "builtin/random", "--dry-run")
     assert "  | A. Lyon\n  | B. Paris\n  | C. Nice\n  | D. Lille\n" in told.out

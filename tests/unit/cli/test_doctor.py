@@ -320,8 +320,10 @@ def test_tasks_bring_questions_and_rules(call: Call, server: TestServer, task: l
     assert find(good["checks"], "one letter")["seen"].startswith(seen)
     asked = [request.body for request in server.asked.requests if request.body]
     assert [(one["max_tokens"], one["messages"][0]["content"]) for one in asked[:3]] == [
-        (8, "colour?"), (8, "legs"), (8, "x"),
-    ]  # fmt: skip
+        (8, "colour?"),
+        (8, "legs"),
+        (8, "x"),
+    ]
     server.change(lambda messages: f"The answer is {say(messages)}.")
     bad = call(*words)
     assert bad.code == 1
@@ -368,13 +370,8 @@ def test_scorers_that_know_no_letters_have_a_note(
 def test_a_task_of_log_probabilities_needs_them(server: TestServer, task: list[str]) -> None:
     """Where they are dropped, the check fails."""
     server.change(lambda messages: Reply(say(messages), logprobs={}))
-    scorer = {
-        "type": "choice_probabilities",
-        "ground_truth_choice": "{{ sample.answer }}",
-        "choices": [*"ABCD"],
-    }
     quiz: dict[str, Any] = json.loads(json.dumps(QUIZ))
-    quiz["definition"]["scorers"] = [scorer]
+    quiz["definition"]["scorers"][0]["type"] = "choice_probabilities"
     result = examine(f"{server.url}?top_logprobs=5#test", quiz, dataset=task[-1])
     assert find(result["checks"], "log-probabilities")["status"] == "failed"
     assert result["good"] is False

@@ -77,9 +77,11 @@ def test_cached_tokens_have_their_price(call: Call, server: BatchServer, words: 
     assert call("export", "here", "--to", "every_eval_ever", "-o", "there").code == 0
     rows = Path("there").read_text().splitlines()
     told = {
-        "input_tokens": 100, "output_tokens": 10, "total_tokens": 110,
+        "input_tokens": 100,
+        "output_tokens": 10,
+        "total_tokens": 110,
         "input_tokens_cache_read": 40,
-    }  # fmt: skip
+    }
     assert [json.loads(row)["token_usage"] for row in rows] == [told] * 10
     for folder, cost in (("here", calls["cost"] / 10), ("again", 0.0)):  # again: from the cache
         if folder == "again":

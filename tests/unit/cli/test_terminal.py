@@ -55,17 +55,21 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ],
     }
     task = {
-        "key": "t", "display_name": HOSTILE, "description": HOSTILE,
+        "key": "t",
+        "display_name": HOSTILE,
+        "description": HOSTILE,
         "definition": {"scorers": [scorer]},
-    }  # fmt: skip
+    }
     (folder / "task.yaml").write_text(json.dumps(task))
     rows = [
         {
-            "sample_id": f"{HOSTILE}{place}", "answer": "AB"[place % 2], "category": HOSTILE,
+            "sample_id": f"{HOSTILE}{place}",
+            "answer": "AB"[place % 2],
+            "category": HOSTILE,
             HOSTILE: HOSTILE,
         }
         for place in range(4)
-    ]  # fmt: skip
+    ]
     said = [{**row, "completion": HOSTILE if place else "A"} for place, row in enumerate(rows)]
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in said))
     for name in ("one", "two"):

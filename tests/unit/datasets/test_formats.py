@@ -29,8 +29,10 @@ def dump(frame: pl.DataFrame, kind: str) -> bytes:
     """Return the bytes of a frame in a binary format."""
     buffer = io.BytesIO()
     writers: dict[str, Callable[[io.BytesIO], object]] = {
-        "parquet": frame.write_parquet, "arrow": frame.write_ipc, "stream": frame.write_ipc_stream,
-    }  # fmt: skip
+        "parquet": frame.write_parquet,
+        "arrow": frame.write_ipc,
+        "stream": frame.write_ipc_stream,
+    }
     writers[kind](buffer)
     return buffer.getvalue()
 
@@ -121,7 +123,8 @@ def test_bad_lines_are_reported_together(write: Write) -> None:
     lines = {
         '{"a": 1, "a": 2}': "1 E212 key `a` appears twice in one object",
         '{"a": {"b": [{"c": 1, "c": 2}]}}': "2 E212 key `c` appears twice in one object",
-        "[1]": "3 E202 the row is [1], not an object", "3": "4 E202 the row is 3, not an object",
+        "[1]": "3 E202 the row is [1], not an object",
+        "3": "4 E202 the row is 3, not an object",
         "null": "5 E202 the row is null, not an object",
         '"text"': '6 E202 the row is "text", not an object',
         "true": "7 E202 the row is true, not an object",
@@ -130,9 +133,10 @@ def test_bad_lines_are_reported_together(write: Write) -> None:
         '{"a": 1e999}': "10 E202 the number 1e999 is too large",
         '{"a": "\\ud800"}': "11 E203 half of a surrogate pair is not a character",
         '{"a":': "12:6 E202 not valid JSON: expecting value",
-        '{"a": 1} x': "13:10 E202 not valid JSON: extra data", "{'a': 1}": f"14:2 E202 {key}",
+        '{"a": 1} x': "13:10 E202 not valid JSON: extra data",
+        "{'a': 1}": f"14:2 E202 {key}",
         '{"a": "\t"}': "15:8 E202 not valid JSON: invalid control character at",
-    }  # fmt: skip
+    }
     assert refuse(write("a.jsonl", "\n".join(lines))) == list(lines.values())
 
 

@@ -34,9 +34,11 @@ pytest.importorskip("huggingface_hub")
 pytestmark = pytest.mark.usefixtures("no_network")
 TOKEN = "hf_secretsecretsecret"  # noqa: S105 - made up
 CARD = {
-    "configs": [{"config_name": "all", "data_files": [{"split": "test", "path": "all/test-*"}]},
-     {"config_name": "law", "data_files": [{"split": "dev", "path": "law/dev-*"}]}],
-}  # fmt: skip
+    "configs": [
+        {"config_name": "all", "data_files": [{"split": "test", "path": "all/test-*"}]},
+        {"config_name": "law", "data_files": [{"split": "dev", "path": "law/dev-*"}]},
+    ],
+}
 Columns = Mapping[str, Sequence[object]]
 SHARDS = ["all/test-00000-of-00002.parquet", "all/test-00001-of-00002.parquet"]
 

@@ -102,7 +102,7 @@ def test_rows_with_ids_are_matched_in_any_order() -> None:
         (2, "c", "bc", None),
     ],
 )
-def test_rows_without_ids_are_matched_by_order(
+def test_rows_without_ids_go_by_order(
     count: int, ids: str, kept: str, expected: str | None
 ) -> None:
     """One completion per row of the dataset, of its filtered rows, or of the selected head of
@@ -186,9 +186,7 @@ def test_statuses_of_the_file_are_kept() -> None:
 
 
 @pytest.mark.parametrize(("column", "cells", "expected"), CASES["beside"])
-def test_what_stands_beside_a_completion_comes_along(
-    column: str, cells: list[object], expected: list[object]
-) -> None:
+def test_other_columns_come_along(column: str, cells: list[object], expected: list[object]) -> None:
     """Verdicts of others, why it ended, log-probabilities; what has no such form is left out."""
     result = load([{"completion": "A", column: cell} for cell in cells], "ab")
     assert [getattr(completion, column) for completion in result] == expected

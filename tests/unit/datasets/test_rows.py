@@ -170,14 +170,16 @@ def test_what_pandas_has_for_nothing_is_null() -> None:
     """
     frame = pd.DataFrame(
         {
-            "text": ["a", np.nan, None], "float": [1.5, np.nan, 2],
-            "whole": pd.array([1, None, 3], dtype="Int64"), "mixed": [1, 1.5, "x"],
+            "text": ["a", np.nan, None],
+            "float": [1.5, np.nan, 2],
+            "whole": pd.array([1, None, 3], dtype="Int64"),
+            "mixed": [1, 1.5, "x"],
             "dict": [{"a": 1}, {"b": 2}, np.nan],
             "time": pd.to_datetime(["2020-01-01", None, "2020-01-03"]),
             "category": pd.Categorical(["u", None, "v"]),
             "list": [np.array(["x"]), np.array([]), None],
         }
-    )  # fmt: skip
+    )
     columns = {
         "text": ["a", None, None], "float": [1.5, None, 2.0], "whole": [1, None, 3],
         "mixed": [1, 1.5, "x"], "dict": [{"a": 1}, {"b": 2}, None],

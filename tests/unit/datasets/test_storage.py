@@ -193,9 +193,7 @@ def test_a_store_that_refuses_or_is_gone_is_told(
 
 
 @pytest.mark.parametrize("name", ["rows.jsonl", "rows.parquet"])
-def test_words_of_the_server_are_shown_without_secrets(
-    name: str, bucket: Bucket, faulty: Faulty, parquet: Path
-) -> None:
+def test_servers_words_hide_keys(name: str, bucket: Bucket, faulty: Faulty, parquet: Path) -> None:
     """A key that the server repeats is hidden, and is sent nowhere but in a signature."""
     url = bucket.put(name, LINES if name == "rows.jsonl" else parquet.read_bytes())
     faulty.statuses = {("GET", name): 403}

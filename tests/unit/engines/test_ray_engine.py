@@ -130,9 +130,7 @@ def _list_listeners(processes: Sequence[int]) -> list[str]:
 
 
 @pytest.mark.usefixtures("engine")
-def test_a_run_that_scores_nothing_stops_here_too(
-    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_useless_runs_stop_too(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Code that fails on the first 50 samples alike is run on no others, as on this machine
     alone.
     """
@@ -150,9 +148,7 @@ def test_a_run_that_scores_nothing_stops_here_too(
 
 
 @pytest.mark.usefixtures("engine")
-def test_a_live_run_calls_the_model_once_for_each_sample(
-    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_call_for_a_sample(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process of the run makes the calls; numbers are those of a run without Ray."""
     task = describe_task(solver=describe_solver(), scorers=[SCORER])
     (tmp_path / "task.yaml").write_text(json.dumps(task))

@@ -291,9 +291,7 @@ def test_rows_are_checked_again_where_some_were_wrong(tmp_path: Path) -> None:
     assert run.tasks["quiz"].counts["failed"] == 1
 
 
-def test_a_record_that_is_damaged_while_a_run_is_under_way_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_damage_during_a_run_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its call is made again, and the run says so."""
     stop_in_the_second_chunk(tmp_path / "run")
     mend, asked = CallStore.mend, Asked()

@@ -112,9 +112,7 @@ def test_two_specifications_of_one_run_are_asked_together(project: Project, serv
     assert [len(entry["calls"]) for entry in run.manifest["tasks"]] == [1, 1]
 
 
-def test_a_specification_whose_endpoint_is_down_does_not_stop_the_one_beside_it(
-    project: Project, serve: Serve
-) -> None:
+def test_an_endpoint_that_is_down_stops_only_its_own(project: Project, serve: Serve) -> None:
     """The run says so, keeps what was answered, and `resume` asks only what is left."""
     server = serve(LETTERS)
     folder = plan_two_endpoints(project, ["http://127.0.0.1:9/v1", server.url])

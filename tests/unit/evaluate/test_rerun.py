@@ -358,9 +358,11 @@ def test_a_run_opens_again_with_its_samples_and_completions(project: Project, ho
         project.write_task(project.task(solver=None))
     said = project.write_rows([{"completion": text} for text in "BBA"], "said")
     choices: dict[str, dict[str, Any]] = {
-        "recorded": {"completions": said}, "copy": {"completions": said, "copy": True},
-        "dataset": {}, "builtin": {"model": "builtin/constant?choice=B"},
-    }  # fmt: skip
+        "recorded": {"completions": said},
+        "copy": {"completions": said, "copy": True},
+        "dataset": {},
+        "builtin": {"model": "builtin/constant?choice=B"},
+    }
     run = project.run(**choices[how])
     again = reopen(ak.load_run(project.folder / "run"))
     whole = again.read(range(len(again)))

@@ -23,15 +23,19 @@ if TYPE_CHECKING:
 
 SCORER = {
     **projects.SCORER,
-    "metrics": [{"type": "mean", "field": "is_correct", "name": "Accuracy"},
-     {"type": "mean", "field": "is_correct.pass@2", "name": "pass@2"},
-     {"type": "frequency", "field": "completion_validity"}],
-}  # fmt: skip
+    "metrics": [
+        {"type": "mean", "field": "is_correct", "name": "Accuracy"},
+        {"type": "mean", "field": "is_correct.pass@2", "name": "pass@2"},
+        {"type": "frequency", "field": "completion_validity"},
+    ],
+}
 TRIALS = {
     "num_trials": 3,
-    "score_aggregators": [{"score_name": "is_correct", "aggregator": {"function": "mean"}},
-     {"score_name": "is_correct", "aggregator": {"function": "pass@k", "k": 2}}],
-}  # fmt: skip
+    "score_aggregators": [
+        {"score_name": "is_correct", "aggregator": {"function": "mean"}},
+        {"score_name": "is_correct", "aggregator": {"function": "pass@k", "k": 2}},
+    ],
+}
 ROWS = [{"question": f"q{i}", "answer": "AB"[i % 2], "category": "xy"[i % 2]} for i in range(20)]
 SAID = ["A", "A", "B", "A", "A", "A"]
 SIMULATED = "builtin/simulated?accuracy=0.6&style=bare&seed=1"

@@ -86,9 +86,11 @@ def test_the_likeliest_choice_stands_for_a_reply(desk: Desk) -> None:
     assert result.tasks[0].description.score == "acc,none"
     assert desk.said("completion", "their_answer") == [("B", "B"), ("A", "A")]
     assert desk.said("logprobs")[0] == {
-        "ranking": [{"continuation": " Paris", "logprob": -1.5, "bytes": 6},
-         {"continuation": " Lyon", "logprob": -0.5, "bytes": 5}],
-    }  # fmt: skip
+        "ranking": [
+            {"continuation": " Paris", "logprob": -1.5, "bytes": 6},
+            {"continuation": " Lyon", "logprob": -0.5, "bytes": 5},
+        ],
+    }
     assert "type: choice_probabilities" in desk.text("run.yaml")
 
 
@@ -296,9 +298,7 @@ BODY = {"gen_args_0": {"arg_0": [CHAT], "arg_1": {"until": ["Q:"]}}}
         ({}, "Tell me: Which?"),
     ],
 )  # fmt: skip
-def test_options_stand_in_columns_or_the_prompt(
-    desk: Desk, doc: dict[str, Any], asked: str
-) -> None:
+def test_options_stand_in_columns_or_prompts(desk: Desk, doc: dict[str, Any], asked: str) -> None:
     """A truth may be in brackets; of two orders, that of the prompt is what the model saw."""
     desk.bring(desk.lines(MAPS, [generated(doc=doc, target="(B)", arguments=BODY, text="(B)")]))
     assert desk.asked("question", "options", "choices", "answer") == [

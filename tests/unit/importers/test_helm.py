@@ -70,8 +70,10 @@ def test_a_state_is_a_question_with_the_verdict_of_its_statistics(desk: Desk) ->
     assert (result.kind, told.task, told.model) == ("helm", "mmlu:subject=maps", "some/model")
     assert (told.score, result.tasks[0].their_mean) == ("exact_match", 0.5)
     assert desk.asked()[0] == {
-        "sample_id": "id1", **WHICH, "original": {"id": "id1", "split": "test"},
-    }  # fmt: skip
+        "sample_id": "id1",
+        **WHICH,
+        "original": {"id": "id1", "split": "test"},
+    }
     columns = ("completion", "their_score", "their_answer", "latency")
     assert desk.said(*columns) == [(" B", 1.0, "B", 0.5), ("A or B", 0.0, None, 0.5)]
 

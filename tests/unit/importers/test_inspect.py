@@ -261,8 +261,10 @@ def test_a_folder_with_one_log_is_that_log(desk: Desk) -> None:
     result = desk.bring(desk.folder / "logs")
     assert [task.key for task in result.tasks] == ["small", "small-2", "other"]
     assert [desk.asked("sample_id", task=task.key) for task in result.tasks] == [
-        ["1"], ["two"], ["three"],
-    ]  # fmt: skip
+        ["1"],
+        ["two"],
+        ["three"],
+    ]
     assert [task.key for task in desk.bring(desk.folder / "logs", task="other").tasks] == ["other"]
     assert desk.bring(desk.folder / "logs", task="small").samples == 2
 
@@ -272,8 +274,10 @@ def test_questions_with_the_same_id_stay_apart(desk: Desk) -> None:
     samples = [sample("x", input=f"{word}?") for word in ("One", "Two", "Three", "Two")]
     desk.bring(desk.json("log.json", {**HEAD, "samples": samples}))
     assert desk.asked("sample_id", "question") == [
-        ("x", "One?"), ("x#2", "Two?"), ("x#3", "Three?"),
-    ]  # fmt: skip
+        ("x", "One?"),
+        ("x#2", "Two?"),
+        ("x#3", "Three?"),
+    ]
 
 
 def test_a_scorer_with_several_values_has_several_scores(desk: Desk) -> None:

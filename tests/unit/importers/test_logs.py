@@ -104,9 +104,7 @@ def test_a_member_with_other_bytes_is_refused(desk: Desk, method: int) -> None:
 
 
 @pytest.mark.parametrize("method", [8, 93])
-def test_a_member_that_expands_beyond_reason_is_cut_off(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, method: int
-) -> None:
+def test_huge_members_are_cut_off(desk: Desk, monkeypatch: pytest.MonkeyPatch, method: int) -> None:
     """What is expanded is counted; what an archive states about sizes is not relied on."""
     monkeypatch.setattr("answerkey.importers.archives.SMALL", 1_000)
     path = desk.archive("x.zip", {"a": bytes(10_000_000)}, method=method)
@@ -178,9 +176,11 @@ def test_yaml_of_an_import_is_read_back_whatever_a_log_is_called(desk: Desk) -> 
 
     name = 'a: b #c "d" {{ 1/0 }} << config.x >> $HOME !include x \u2028 \x07'
     row = {
-        "doc_id": 0, "doc": {"question": "?", "choices": ["x", "yy"]}, "target": "A",
+        "doc_id": 0,
+        "doc": {"question": "?", "choices": ["x", "yy"]},
+        "target": "A",
         "filter": "none",
-    }  # fmt: skip
+    }
     said = {
         "resps": [["A"]], "filtered_resps": ["A"], "metrics": ["exact_match"], "exact_match": 1.0,
     }  # fmt: skip

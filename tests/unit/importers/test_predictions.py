@@ -39,9 +39,11 @@ def review(index: int = 0, value: float = 1.0, **score: Any) -> dict[str, Any]: 
     metadata = {"sample_id": index, "sample_metadata": {"subject": "maps"}}
     messages = [{"role": "user", "content": PROMPT}]
     return {
-        "index": index, "target": "B", "messages": messages,
+        "index": index,
+        "target": "B",
+        "messages": messages,
         "sample_score": {"score": judged, **metadata, **score},
-    }  # fmt: skip
+    }
 
 
 def write_run(desk: Desk, **files: list[dict[str, Any]]) -> Path:
@@ -112,9 +114,11 @@ def test_what_does_not_fit_together_is_told(desk: Desk) -> None:
 def row(text: str = "B", **fields: Any) -> dict[str, Any]:  # noqa: ANN401
     """Return a question of a file of OpenCompass's predictions."""
     return {
-        "origin_prompt": [{"role": "HUMAN", "prompt": PROMPT}], "prediction": text, "gold": "B",
+        "origin_prompt": [{"role": "HUMAN", "prompt": PROMPT}],
+        "prediction": text,
+        "gold": "B",
         **fields,
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize(

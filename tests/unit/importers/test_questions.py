@@ -36,9 +36,7 @@ def test_options_without_labels_get_letters_then_digits() -> None:
         ([], None, None),
     ],
 )
-def test_texts_are_labels_when_they_are_distinct_characters(
-    texts: list[str], labels: object, counting: object
-) -> None:
+def test_distinct_characters_are_labels(texts: list[str], labels: object, counting: object) -> None:
     """White space around them does not count.
 
     What does not count up may be options: those of a sum.
@@ -145,9 +143,11 @@ def test_what_columns_hold_tells_which_is_meant() -> None:
     """
     listed = [{"text": "x", "label": "1"}, {"text": "y", "label": "2"}]
     row = {
-        "question": {"stem": "q", "choices": listed}, "answer": None, "label": "2",
+        "question": {"stem": "q", "choices": listed},
+        "answer": None,
+        "label": "2",
         "labels": ["1", "2"],
-    }  # fmt: skip
+    }
     samples = load_rows([row], name="rows").samples
     result = recognise(samples)
     names = {"question": "question.stem", "options": "question.choices", "choices": "labels"}

@@ -147,8 +147,10 @@ def test_the_text_may_stand_under_other_names(desk: Desk) -> None:
 def test_an_archive_and_a_folder_of_subjects_are_read_whole(desk: Desk) -> None:
     """Summaries beside the lists are passed over."""
     files = {
-        "a_result.json": [listed(1)], "a_summary.json": {"total": {}}, "b_result.json": [listed(2)],
-    }  # fmt: skip
+        "a_result.json": [listed(1)],
+        "a_summary.json": {"total": {}},
+        "b_result.json": [listed(2)],
+    }
     assert desk.bring(desk.archive("out.zip", files, method=8)).samples == 2
     for name, content in files.items():
         desk.json(f"folder/{name}", content)

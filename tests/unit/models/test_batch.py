@@ -221,9 +221,11 @@ CHAT_LINE = (
 )
 ORDERS = {
     "openai": ("", CHAT_LINE),
-    "anthropic": ('{"requests":[ENTRIES]}',
-     f'{{"custom_id":"%s","params":{{"model":"m","max_tokens":10,{MESSAGE}}}}}'),
-}  # fmt: skip
+    "anthropic": (
+        '{"requests":[ENTRIES]}',
+        f'{{"custom_id":"%s","params":{{"model":"m","max_tokens":10,{MESSAGE}}}}}',
+    ),
+}
 PATHS = {
     "openai": [f"POST {OPENAI}/files", f"POST {OPENAI}/batches",
      *[f"GET {OPENAI}/batches/batch_1"] * 2, f"GET {OPENAI}/files/file-2/content"],

@@ -40,9 +40,11 @@ ROOT = Path(__file__).parents[3]
 PNG = (ROOT / "examples/images/pictures/circle.png").read_bytes()
 CODED = b64encode(PNG).decode()
 STORED = {
-    "type": "image", "media_type": "image/png", "size": 351,
+    "type": "image",
+    "media_type": "image/png",
+    "size": 351,
     "sha256": "2189284913ea35136433104d9136d66db1aef6ab981153f54b8eb39c24949cdd",
-}  # fmt: skip
+}
 ADDRESS = "https://images.example/cat.png"
 OTHERS = {
     "image/jpeg": b"\xff\xd8\xff\xe0",
@@ -498,9 +500,7 @@ def test_a_run_keeps_references_and_every_command_works_on_it(
     assert plan["dry_run"]["tasks"][0]["prompt_tokens"] > 2 * images.IMAGE_TOKENS
 
 
-def test_an_image_that_was_replaced_is_noticed_by_resume(
-    project: Path, tmp_path: Path, call: Callable[..., Called]
-) -> None:
+def test_resume_sees_new_images(project: Path, tmp_path: Path, call: Callable[..., Called]) -> None:
     """Half of the answers about another picture are no result, whether the sample was asked or
     not.
     """

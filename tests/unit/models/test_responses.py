@@ -222,9 +222,11 @@ BAD_CHOICES: list[tuple[dict[str, object], str]] = [
     ({"message": {"content": [2]}}, "a part of the content has no text"),
     ({"message": USER}, "the message is of the role 'user', not the assistant's"),
     ({"error": {"message": "cut"}, "message": REPLY}, "the endpoint reports an error: cut"),
-    ({"finish_reason": "error", "message": REPLY},
-     "the endpoint reports an error in the middle of the answer"),
-]  # fmt: skip
+    (
+        {"finish_reason": "error", "message": REPLY},
+        "the endpoint reports an error in the middle of the answer",
+    ),
+]
 
 
 @pytest.mark.parametrize(
@@ -413,8 +415,10 @@ def test_the_reply_is_kept_where_it_says_more_than_its_text() -> None:
     """A plain text is its own reply; a refusal or tool calls are kept, without the thoughts."""
     assert read(chat("B", reasoning="A?")).reply is None
     assert read(chat(None, refusal="no", reasoning="A?")).reply == {
-        "role": "assistant", "content": None, "refusal": "no",
-    }  # fmt: skip
+        "role": "assistant",
+        "content": None,
+        "refusal": "no",
+    }
 
 
 def test_logprobs_are_kept() -> None:
@@ -582,9 +586,11 @@ CHAT = {
     ]
 }
 TEXT = {
-    "tokens": [" A", "."], "token_logprobs": [-0.1, -0.5],
-    "top_logprobs": [{" A": -0.1, " B": -3.0}, None], "text_offset": [7, 9],
-}  # fmt: skip
+    "tokens": [" A", "."],
+    "token_logprobs": [-0.1, -0.5],
+    "top_logprobs": [{" A": -0.1, " B": -3.0}, None],
+    "text_offset": [7, 9],
+}
 
 
 @pytest.mark.parametrize("logprobs", [CHAT, TEXT])

@@ -89,8 +89,10 @@ def test_a_completion_that_names_no_option_is_consistent_with_nothing() -> None:
     rows: list[Shown] = [("s1", "A", "A", "A"), ("s1", "B", "A", "A"), ("s2", "C", None, None)]
     result = finish([*rows, ("s2", "A", "A", "A")])
     assert result["order_rstd"].details == {
-        "true": {"A": 2, "B": 1, "C": 1}, "predicted": {"A": 3, "B": 0, "C": 0}, "invalid": 1,
-    }  # fmt: skip
+        "true": {"A": 2, "B": 1, "C": 1},
+        "predicted": {"A": 3, "B": 0, "C": 0},
+        "invalid": 1,
+    }
     assert (result["order_mean"].is_share, result["order_modal_share"].is_share) == (True, True)
     assert (result["order_recall_B"].n, result["order_mean"].type) == (1, "choice_order")
 
@@ -221,10 +223,12 @@ def test_the_prior_is_found_and_taken_out() -> None:
     assert (accuracy.n, accuracy.n_excluded, accuracy.type) == (3, {"estimates_prior": 3}, "pride")
     assert tuple(result) == PrideMetric(0.5).value_names().names
     assert {name: value.value for name, value in result.items()} == {
-        "pride_accuracy": 1.0, "pride_accuracy_before": pytest.approx(2 / 3),
-        "pride_difference": pytest.approx(1 / 3), "pride_rstd": 0.0,
+        "pride_accuracy": 1.0,
+        "pride_accuracy_before": pytest.approx(2 / 3),
+        "pride_difference": pytest.approx(1 / 3),
+        "pride_rstd": 0.0,
         "pride_rstd_before": pytest.approx(100 * (2 / 9) ** 0.5),
-    }  # fmt: skip
+    }
     assert accuracy.is_share
     assert result["pride_accuracy_before"].is_share
     assert result["pride_rstd"].interval_note is not None

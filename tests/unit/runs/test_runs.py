@@ -38,9 +38,11 @@ if TYPE_CHECKING:
     from tests.unit.conftest import Bucket
 
 MANIFEST: dict[str, Any] = {
-    "key": "demo", "display_name": "Demo", "notices": [],
+    "key": "demo",
+    "display_name": "Demo",
+    "notices": [],
     "tasks": [{**ENTRY, "key": "mcqa"}, {**ENTRY, "key": "other"}],
-}  # fmt: skip
+}
 SOURCES: dict[str, dict[str, Any]] = {"mcqa": {"task": {}}, "other": {"task": {}}}
 VALUE = MetricValue(
     "Accuracy", 0.5, 2, {"failed": 1}, (0.1, 0.9), "wilson", type="mean", scorer="s"

@@ -134,9 +134,7 @@ def test_every_command_reads_it(bucket: Bucket, project: Path, call: Callable[..
     assert bucket.list("many/") == []
 
 
-def test_objects_that_are_missing_or_changed_are_named(
-    bucket: Bucket, project: Path, call: Callable[..., Any]
-) -> None:
+def test_damaged_objects_are_named(bucket: Bucket, project: Path, call: Callable[..., Any]) -> None:
     """By name, size and hash, whatever is asked of the run; nothing is shown.
 
     One that the run did not write is not read.

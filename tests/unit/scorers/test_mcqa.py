@@ -108,8 +108,10 @@ def test_truth_outside_the_choices_is_shown_with_its_place() -> None:
     ]
     found = SCORER.check_rows(build_samples("E", "A", None, "AB"))[0]
     assert [(one.position, one.error.code) for one in found] == [
-        (0, "E204"), (2, "E204"), (3, "E204"),
-    ]  # fmt: skip
+        (0, "E204"),
+        (2, "E204"),
+        (3, "E204"),
+    ]
     assert all(one.error.hint for one in found)
 
 

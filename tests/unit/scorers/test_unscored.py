@@ -186,9 +186,7 @@ def test_a_judge_that_only_talks_is_paid_for_fifty_samples(
     assert server.asked.total == 220
 
 
-def test_a_stopped_run_can_be_resumed_with_an_allowance(
-    call: Call, tmp_path: Path, rows: Path, server: TestServer
-) -> None:
+def test_resume_takes_allowance(call: Call, tmp_path: Path, rows: Path, server: TestServer) -> None:
     """`resume --allow-failed` asks the rest; the tables have every sample once."""
     task = write_task(tmp_path / "task.yaml", RAISES, solver=SOLVER)
     model = ("--model", f"{server.url}#m", "--trust-code")

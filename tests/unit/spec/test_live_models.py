@@ -206,9 +206,7 @@ EVIL = [
 
 
 @pytest.mark.parametrize("text", EVIL)
-def test_a_file_cannot_send_the_callers_key_to_a_host_of_its_own(
-    project: Write, environ: dict[str, str], text: str
-) -> None:
+def test_a_files_host_gets_no_key(project: Write, environ: dict[str, str], text: str) -> None:
     """Wherever a key of the caller comes in, a host that only the file names does not get it."""
     environ["START"] = "https://evil.example"
     code, place, hint = refusal_of(load(project, text, "own"))

@@ -48,9 +48,11 @@ def compare(value: str, key: str = "same", truth: str = "{{ sample.answer }}") -
 def judge(prompt: str, key: str = "judge", url: str = "http://127.0.0.1:9/v1") -> dict[str, object]:
     """Return a scorer that asks a model."""
     return {
-        "type": "model_as_a_judge_scorer", "key": key, "model_key": f"{url}#m",
+        "type": "model_as_a_judge_scorer",
+        "key": key,
+        "model_key": f"{url}#m",
         "user_prompt": prompt,
-    }  # fmt: skip
+    }
 
 
 def skip(expression: str, key: str = "skip") -> dict[str, object]:

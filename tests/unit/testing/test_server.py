@@ -89,8 +89,10 @@ def send(
 def ask(server: TestServer, prompt: str = "hi", path: str = CHAT, **options: Any) -> Got:  # noqa: ANN401 - see `send`
     """Ask one question in the way of OpenAI's chat."""
     body = {
-        "model": "m", "messages": [{"role": "user", "content": prompt}], **options.pop("extra", {}),
-    }  # fmt: skip
+        "model": "m",
+        "messages": [{"role": "user", "content": prompt}],
+        **options.pop("extra", {}),
+    }
     return send(server, body, path, **options)
 
 

@@ -53,9 +53,7 @@ def test_new_runs_appear_and_gone_ones_go(catalog: Catalog, runs: Path) -> None:
     assert caught.value.code == "E501"
 
 
-def test_the_overview_reads_no_completion(
-    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_overviews_read_no_completion(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has all that the table of samples needs, as the whole overview says it."""
     whole = catalog.describe(make_id("first"))["tasks"][0]
     monkeypatch.setattr(catalog_module, "audit_task", None)

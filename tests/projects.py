@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +41,23 @@ def describe_model(key: str, url: str, **config: object) -> Fields:
     return {"key": key, "display_name": key, "task": "chat_completion", "config": connection}
 
 
-def write_rows(path: Path, rows: Iterable[object]) -> None:
-    """Write one JSON value a line."""
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+def make_task(*scorers: Mapping[str, Any], name: str = "Quiz", **definition: object) -> Fields:
+    """Return a task with these scorers, or with `SCORER`; its key is its name in lower case."""
+    task = describe_task(scorers=list(scorers) or [SCORER], **definition)
+    return {**task, "key": name.lower(), "display_name": name}
+
+
+def write_task(path: Path, *scorers: Mapping[str, Any], **options: Any) -> Path:  # noqa: ANN401 - of `make_task`
+    """Write a task file, and return it."""
+    path.write_text(json.dumps(make_task(*scorers, **options)))
+    return path
+
+
+def write_rows(path: Path, rows: Iterable[object]) -> Path:
+    """Write one JSON value a line, and return the file."""
+    lines = [f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows]
+    path.write_text("".join(lines), encoding="utf-8")
+    return path
 
 
 def write_run(folder: Path, models: list[Fields], *, task: Fields, **more: object) -> Path:

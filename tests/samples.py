@@ -53,8 +53,7 @@ def record(samples: Samples, completions: Iterable[Completion | str | None]) -> 
 
 def read_cases(test_file: str) -> dict[str, list[Any]]:
     """Return the tables of cases in the YAML file beside a test, by name."""
-    path = Path(test_file).with_suffix(".yaml")
-    cases: dict[str, list[Any]] = YAML(typ="safe").load(path)
+    cases: dict[str, list[Any]] = YAML(typ="safe").load(Path(test_file).with_suffix(".yaml"))
     return cases
 
 

@@ -30,7 +30,6 @@ from .material import Call, carry_out, make_hostile_runs, make_plain_runs
 from .stage import Stage, Watch
 
 ROOT = Path(__file__).parents[2]
-ARTIFACTS = ROOT / "build" / "browser"
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 PATIENCE = 240_000  # milliseconds: a machine that does much else is slow now and then
 
@@ -119,7 +118,7 @@ def open_stage(
     folder = None
     if os.environ.get("ANSWERKEY_PICTURES"):
         name = re.sub(r"[^\w-]+", "-", f"{request.path.stem}-{request.node.name}")
-        folder = ARTIFACTS / name.strip("-")
+        folder = ROOT / "build" / "browser" / name.strip("-")
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
     opened: list[tuple[Tab, bool | None]] = []

@@ -10,7 +10,5 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-GROUPS: dict[str, list[str]] = json.loads(
-    Path(__file__).with_suffix(".json").read_text(encoding="utf-8")
-)
+GROUPS: dict[str, list[str]] = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
 INJECTIONS = tuple(text for texts in GROUPS.values() for text in texts)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from tests.quiz import MCQA, write_lines, write_task
+from tests.projects import SCORER, write_rows, write_task
 
 from answerkey.testing import Reply, TestServer
 
@@ -34,7 +34,7 @@ PROBABILITIES = """\
       ground_truth_choice: "{{ sample.answer }}"
       choices: "{{ sample.choices }}"
 """
-HOSTILE = MCQA | {"choices": "{{ sample.choices }}", "options": "{{ sample.options }}"}
+HOSTILE = SCORER | {"choices": "{{ sample.choices }}", "options": "{{ sample.options }}"}
 
 Call = Callable[..., Any]
 
@@ -106,7 +106,7 @@ def make_hostile_runs(folder: Path, call: Call) -> None:
 def write_hostile_project(folder: Path, rows: Iterable[dict[str, object]], num_tasks: int) -> Path:
     """Return a folder with rows, a task and a run file that runs it so often."""
     folder.mkdir(parents=True)
-    write_lines(folder / "rows.jsonl", rows)
+    write_rows(folder / "rows.jsonl", rows)
     write_task(folder / "task.yaml", HOSTILE, name="Hostile", dataset={"key": "hostile"})
     source = {"type": "local", "file_path": "rows.jsonl"}
     evaluation = {"key": "hostile", "display_name": INJECTIONS[4]}
@@ -126,15 +126,11 @@ def list_hostile_rows(shift: int) -> Iterator[dict[str, object]]:
         neighbours = [INJECTIONS[(number + step) % len(INJECTIONS)] for step in range(1, 4)]
         starts = ("B. ", "", "The answer is B: ", "C\n")
         yield {
-            "sample_id": text if number % 3 == 0 else f"row-{number}",
-            "question": text,
-            "options": [text, *neighbours],
-            "choices": list(LETTERS),
-            "answer": "ABC"[number % 3],
-            "category": INJECTIONS[number % 7],
-            "completion": starts[(number + shift) % 4] + text,
+            "sample_id": text if number % 3 == 0 else f"row-{number}", "question": text,
+            "options": [text, *neighbours], "choices": list(LETTERS), "answer": "ABC"[number % 3],
+            "category": INJECTIONS[number % 7], "completion": starts[(number + shift) % 4] + text,
             **columns,
-        }
+        }  # fmt: skip
 
 
 def rename(run: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
-from tests.quiz import write_lines
+from tests.projects import write_rows
 
 from .conftest import OpenStage, write_report
 from .material import ROOT, Call, carry_out
@@ -28,7 +28,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, call: Call) -> Path:
     file = project / "questions.jsonl"
     rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     rows.append({**rows[0], "sample_id": "far", "picture": ADDRESS})
-    write_lines(file, rows)
+    write_rows(file, rows)
     carry_out(call, "run", project, "--out", folder / "runs" / "pictures")
     return folder / "runs"
 
@@ -53,9 +53,7 @@ def look(stage: Stage, base: str) -> None:
     expect(image).to_have_count(0)
 
 
-def test_the_report_shows_the_images_of_prompts(
-    runs: Path, open_first: OpenStage, call: Call
-) -> None:
+def test_the_report_shows_images_of_prompts(runs: Path, open_first: OpenStage, call: Call) -> None:
     """They are in the file; an address stays text."""
     address = write_report(call, runs.parent / "images.html", runs / "pictures")
     look(open_first(address, offline=True), "#/run/r0/0")
@@ -71,9 +69,7 @@ def test_the_viewer_shows_the_images_of_prompts(
     look(stage, "#" + stage.page.url.partition("#")[2].rpartition("/")[0] + "/0")
 
 
-def test_only_bytes_of_an_image_can_be_a_source(
-    runs: Path, open_stage: OpenStage, call: Call
-) -> None:
+def test_only_image_bytes_can_be_a_source(runs: Path, open_stage: OpenStage, call: Call) -> None:
     """The page refuses any other `src`, whatever a run says."""
     address = write_report(call, runs.parent / "images.html", runs / "pictures")
     stage = open_stage(address, offline=True)

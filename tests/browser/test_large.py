@@ -26,8 +26,7 @@ MOST_ASKED = 100  # rows of one request
 def large(tmp_path_factory: pytest.TempPathFactory, call: Call) -> Path:
     """Return a report file of many samples."""
     folder = tmp_path_factory.mktemp("report")
-    run = make_large_run(folder, call, NUM_REPORTED)
-    write_report(call, folder / "large.html", run)
+    write_report(call, folder / "large.html", make_large_run(folder, call, NUM_REPORTED))
     return folder / "large.html"
 
 
@@ -81,8 +80,7 @@ def test_a_large_run_is_shown_before_its_audit_is_made(
 
     What the audit finds takes its place later.
     """
-    address = view(runs)
-    stage = open_stage(address)
+    stage = open_stage(view(runs))
     held: list[Route] = []
     stage.page.route(re.compile(r"/api/runs/r\w+$"), lambda route: held.append(route))  # noqa: PLW0108 - no builtin
     stage.go()
@@ -101,8 +99,7 @@ def test_the_viewer_reads_the_rows_in_sight_alone(
     runs: Path, view: Callable[[Path], str], open_stage: OpenStage
 ) -> None:
     """Opening, the last row, a filter, a search and an open sample ask for a page of rows each."""
-    address = view(runs)
-    stage = open_stage(address)
+    stage = open_stage(view(runs))
     total, number = f"{NUM_SAMPLES:,} samples", NUM_SAMPLES - 42
     stage.go()
     stage.find("table.runs tbody th a").click()

@@ -77,11 +77,8 @@ def test_a_cell_of_the_letters_is_a_filter(stage: Stage) -> None:
 def test_a_search_finds_ids_questions_and_completions(stage: Stage) -> None:
     """Any part of them, in any case; and where nothing matches, the page says so."""
     stage.turn(SAMPLES)
-    results = {
-        "CAPITAL": ["000003", "000028", "000041", "000055", "000076"],
-        "000077": ["000077"],
-        "the best choice is": ["000025", "000083"],
-    }
+    results = {"CAPITAL": ["000003", "000028", "000041", "000055", "000076"]}
+    results |= {"000077": ["000077"], "the best choice is": ["000025", "000083"]}
     for text, ids in results.items():
         stage.page.get_by_label("Search").fill(text)
         stage.expect_rows(f"{len(ids)} of 125 samples", *ids)
@@ -169,9 +166,7 @@ def test_the_whole_page_prints(stage: Stage) -> None:
     assert len(stage.page.pdf(print_background=False)) > 10_000
 
 
-def test_the_colours_follow_the_system_until_one_chooses(
-    report: str, open_first: OpenStage
-) -> None:
+def test_colours_follow_the_system_until_one_chooses(report: str, open_first: OpenStage) -> None:
     """Dark where the system is dark, and as chosen from then on."""
     stage = open_first(report, color_scheme="dark")
     levels = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3)"
@@ -231,9 +226,7 @@ def test_without_scripts_the_page_says_what_to_do(report: str, open_stage: OpenS
     assert hint.inner_html() == "answerkey show RUN"
 
 
-def test_completions_of_trials_are_not_called_samples(
-    tmp_path: Path, call: Call, open_first: OpenStage
-) -> None:
+def test_trials_are_not_called_samples(tmp_path: Path, call: Call, open_first: OpenStage) -> None:
     """Counts of samples say how their trials make one verdict.
 
     Counts of completions are called so.

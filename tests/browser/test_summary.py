@@ -235,13 +235,10 @@ def test_a_figure_is_copied_as_markdown(report: str, open_first: OpenStage) -> N
     lines = stage.page.evaluate("navigator.clipboard.readText()").splitlines()
     heading = "| category | MCQA Accuracy | 95 % interval | n |"
     assert lines[:4] == ["**By category**", "", heading, "| --- | ---: | ---: | ---: |"]
-    assert lines[4] == "| history of science | 80 % | [61, 91] | 25 |"
-    assert len(lines) == 9
+    assert (lines[4], len(lines)) == ("| history of science | 80 % | [61, 91] | 25 |", 9)
 
 
-def test_every_figure_becomes_a_drawing_and_a_picture(
-    comparison: str, open_stage: OpenStage
-) -> None:
+def test_each_figure_becomes_drawing_and_picture(comparison: str, open_stage: OpenStage) -> None:
     """The SVG is well formed, holds the texts and loads nothing; the PNG is one."""
     stage = open_stage(comparison, offline=True)
     for route in ("#/", "#/run/r2/0", "#/compare/r0,r1"):
@@ -295,9 +292,7 @@ def test_on_a_phone_the_number_is_on_the_first_screen(
         assert stage.measure_overflow() <= 0
 
 
-def test_a_table_that_does_not_fit_shows_that_it_scrolls(
-    report: str, open_stage: OpenStage
-) -> None:
+def test_a_table_that_is_too_wide_shows_that_it_scrolls(report: str, open_stage: OpenStage) -> None:
     """Its edge fades and a line says so; where it fits there is neither."""
     for width, is_cut in ((390, True), (1440, False)):
         stage = open_stage(report, width=width)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 from tests.forked import Forked
-from tests.quiz import write_lines
+from tests.projects import write_rows
 
 from answerkey.testing import Behaviour, Reply, TestServer
 
@@ -107,9 +107,7 @@ def test_the_list_is_searched(stage: Stage) -> None:
     expect(stage.find("table.runs tbody tr")).to_contain_text("asked")
 
 
-def test_the_server_and_the_report_find_the_same_rows(
-    stage: Stage, report: str, open_stage: OpenStage
-) -> None:
+def test_server_and_report_find_the_same(stage: Stage, report: str, open_stage: OpenStage) -> None:
     """One interface, two sources of rows, the same rows in the same order."""
     route = open_run(stage, "first")
     page = open_stage(report)
@@ -182,9 +180,7 @@ def slow_project(tmp_path: Path) -> Iterator[SlowProject]:
         may_go_on.set()
 
 
-def test_a_run_under_way_is_followed(
-    slow_project: SlowProject, view: View, open_first: OpenStage
-) -> None:
+def test_a_live_run_is_shown(slow_project: SlowProject, view: View, open_first: OpenStage) -> None:
     """It appears when one looks, and at the end its number is there by itself."""
     project, may_go_on = slow_project
     (runs := project.parent / "runs").mkdir()
@@ -249,7 +245,7 @@ def test_a_long_completion_shows_every_answer_it_states(
     The thought is folded, nothing in it marked.
     """
     row = {"question": "Which?", "options": ["one", "two", "three"], "answer": "A"}
-    file = write_lines(tmp_path / "rows.jsonl", [row | {"completion": LONG_COMPLETION}])
+    file = write_rows(tmp_path / "rows.jsonl", [row | {"completion": LONG_COMPLETION}])
     carry_out(call, "score", file, "--out", tmp_path / "runs" / "long")
     stage = open_first(view(tmp_path / "runs"))
     stage.turn(f"{open_run(stage, 'long')}/samples")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.projects import describe_solver
 
 import answerkey
 from answerkey.cli import main
@@ -45,8 +46,7 @@ def test_both_eras_give_the_same_numbers(tmp_path: Path, monkeypatch: pytest.Mon
     each era.
     """
     seed = run_era("seed", tmp_path, monkeypatch)
-    later = run_era("later", tmp_path, monkeypatch)
-    assert seed == later
+    assert seed == run_era("later", tmp_path, monkeypatch)
     rows, metrics = seed
     assert [row["string_equals"]["excluded_by"] for row in rows] == [None, None, "long"]
     assert [row["python"]["status"] for row in rows] == ["SCORED"] * 3
@@ -65,11 +65,8 @@ def write_recorded(folder: Path, **definition: object) -> Path:
 
     Return the file.
     """
-    whole = {
-        "dataset": {"key": "q"},
-        "solver": {"type": "pass_through_solver", "trace_column": "said"},
-        **definition,
-    }
+    solver = {"type": "pass_through_solver", "trace_column": "said"}
+    whole = {"dataset": {"key": "q"}, "solver": solver, **definition}
     rows = [{"answer": "A", "said": "A"}, {"answer": "B", "said": "A"}]
     task = {"key": "t", "display_name": "T", "description": "Recorded texts.", "definition": whole}
     dataset = {"key": "q", "display_name": "Q", "source": {"type": "inline", "rows": rows}}
@@ -104,45 +101,32 @@ def write_recorded(folder: Path, **definition: object) -> Path:
         ("{{ (solver_output | tojson | fromjson).trace.get_last_assistant_text() }}", 0.5),
     ],
 )
-def test_later_names_are_there_without_a_prompt(
-    tmp_path: Path, value: str, accuracy: float
-) -> None:
+def test_later_names_exist_without_a_prompt(tmp_path: Path, value: str, accuracy: float) -> None:
     """A recorded text is an exchange of one message; a text that nobody said is none."""
     scorer = {"type": "string_equals", "ground_truth": "{{ sample.answer }}", "value": value}
     run = answerkey.run(write_recorded(tmp_path, scorers=[scorer]), out=tmp_path / "out")
     assert run.tasks["t"].metrics["Accuracy"].value == accuracy
 
 
-def test_a_name_that_a_trace_does_not_have_is_reported(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_missing_trace_names_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """After a dot in a snippet, with the names there are; no sample is scored by it."""
     snippet = (
         "def compute_scores(sample, solver_output):\n    return {'x': "
         "len(solver_output.trace.events)}\n"
     )
-    scorers = [
-        {
-            "type": "python",
-            "compute_scores_snippet": snippet,
-            "metrics": [{"type": "mean", "field": "x"}],
-        },
-    ]
+    metrics = [{"type": "mean", "field": "x"}]
+    scorers = [{"type": "python", "compute_scores_snippet": snippet, "metrics": metrics}]
     file = write_recorded(tmp_path, scorers=scorers)
     main(["run", str(file), "--out", str(tmp_path / "out"), "--trust-code", "-q"])
     capsys.readouterr()
     (task,) = answerkey.load_run(tmp_path / "out").tasks.values()
     assert [row["python"]["status"] for row in task.scores.to_dicts()] == ["FAILED", "FAILED"]
-    assert (
-        "there is no key 'events'; keys: 'items', 'turns'"
-        in task.scores.to_dicts()[0]["python"]["reason"]
-    )
+    reason = task.scores.to_dicts()[0]["python"]["reason"]
+    assert "there is no key 'events'; keys: 'items', 'turns'" in reason
 
 
-CODE = (
-    "def {name}(messages, environment):\n    return environment['LETTER'] + "
-    "messages{step}[-1]['content']\n"
-)
+CODE = "def {name}(messages, environment):\n last = messages{step}[-1]\n "
+CODE += "return environment['LETTER'] + last['content']\n"
 
 
 @pytest.mark.parametrize(
@@ -157,9 +141,7 @@ CODE = (
         },
     ],
 )
-def test_custom_inference_in_the_names_of_both_eras(
-    tmp_path: Path, config: dict[str, object]
-) -> None:
+def test_custom_inference_in_names_of_both_eras(tmp_path: Path, config: dict[str, object]) -> None:
     """The later function is given the messages in a mapping; the answers are the same."""
     file = write_inference(tmp_path, config)
     run = answerkey.run(file, out=tmp_path / "out", trust_code=True)
@@ -169,9 +151,7 @@ def test_custom_inference_in_the_names_of_both_eras(
 def write_inference(folder: Path, config: dict[str, object]) -> Path:
     """Write a run file whose model is a snippet; return it."""
     scorer = {"type": "string_equals", "ground_truth": "{{ sample.answer }}"}
-    builder = {"type": "chat_completion", "input_messages": [{"role": "user", "content": "!"}]}
-    solver = {"type": "single_turn_solver", "input_builder": builder}
-    file = write_recorded(folder, scorers=[scorer], solver=solver)
+    file = write_recorded(folder, scorers=[scorer], solver=describe_solver("!"))
     whole = json.loads(file.read_text())
     connection = {"connection_type": "custom_inference", "environment": {"LETTER": "B"}, **config}
     whole["models"] = [{"key": "m", "display_name": "M", "config": connection}]
@@ -185,17 +165,13 @@ def write_inference(folder: Path, config: dict[str, object]) -> Path:
     [
         ({"timeout": 0.5, "snippet": "x"}, "error[E108]: `timeout`"),
         ({}, "error[E108]: `custom_inference` needs `snippet`"),
-        (
-            {"snippet": "x", "run_inference_snippet": "x"},
-            "error[E108]: `custom_inference` needs `snippet`",
-        ),
+        ({"snippet": "x", "run_inference_snippet": "x"},
+         "error[E108]: `custom_inference` needs `snippet`"),
         ({"run_inference_snippet": "x = 1"}, "defines no function `run_inference`"),
-        (
-            {"snippet": CODE.format(name="infer", step=""), "adapter": {"key": "mine"}},
-            "error[E116]: an adapter of your own in `custom_inference` is not done",
-        ),
+        ({"snippet": CODE.format(name="infer", step=""), "adapter": {"key": "mine"}},
+         "error[E116]: an adapter of your own in `custom_inference` is not done"),
     ],
-)
+)  # fmt: skip
 def test_custom_inference_that_cannot_run_is_an_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], config: dict[str, object], message: str
 ) -> None:
@@ -233,13 +209,7 @@ def test_an_adapter_reads_the_generation_as_kwargs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "python_all_samples",
-        "bleu",
-        "rag_checker",
-        "function_call_coverage",
-    ],
+    "name", ["python_all_samples", "bleu", "rag_checker", "function_call_coverage"]
 )
 def test_scorers_of_the_original_are_refused_by_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str

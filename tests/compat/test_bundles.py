@@ -31,17 +31,13 @@ def test_a_bundle_of_the_later_era_runs(
     assert code == 0
     (task,) = result["tasks"]
     assert (task["key"], task["counts"]["samples"]) == ("mcqa-own", 2)
-    assert [(metric["name"], metric["value"]) for metric in task["metrics"]] == [
-        ("MCQA Accuracy", 0.5)
-    ]
+    assert [(one["name"], one["value"]) for one in task["metrics"]] == [("MCQA Accuracy", 0.5)]
     assert [gate["status"] for gate in result["gates"]] == ["PASS", "PASS"]
     for path in tmp_path.rglob("*"):
         assert path.is_dir() or b"sk-secret" not in path.read_bytes()
 
 
-def test_the_provider_model_of_a_bundle_has_the_platforms_key(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_bundles_provider_model_has_the_platforms_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """`openai/gpt-4.1-nano` is `openai$gpt-4-1-nano`; `--config` chooses it."""
     for name in ("ENDPOINT_KEY", "OPENAI_API_KEY"):
         monkeypatch.setenv(name, "sk-secret")
@@ -64,20 +60,12 @@ def test_a_bundle_of_the_seed_era_runs(tmp_path: Path, capsys: pytest.CaptureFix
     ]
     notices = load_plan(BUNDLES / "seed").notices
     assert sorted(notice.message.split("`")[1] for notice in notices) == [
-        "choices_field",
-        "entity_key",
-        "evaluated_entity_type",
-        "fast_subset_size",
-        "file_path",
-        "ground_truth_choice_field",
-        "mode",
-        "type: declarative_task",
-    ]
+        "choices_field", "entity_key", "evaluated_entity_type", "fast_subset_size", "file_path",
+        "ground_truth_choice_field", "mode", "type: declarative_task",
+    ]  # fmt: skip
 
 
-def test_what_is_foreign_is_refused_by_name_in_one_list(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_foreign_parts_are_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Before anything runs, each with its place and what to do instead."""
     out = tmp_path / "out"
     assert main(["run", str(BUNDLES / "foreign"), "--out", str(out), "-q"]) == 2
@@ -103,21 +91,12 @@ def test_what_is_foreign_is_refused_by_name_in_one_list(
 @pytest.mark.parametrize(
     ("text", "code", "message"),
     [
-        (
-            "key: p\nevaluations: []\n",
-            "E116",
-            "`evaluations` of the original platform is not done",
-        ),
-        (
-            "key: e\ntask_specifications: []\n",
-            "E108",
-            "the file is an evaluation, which stands under `evaluation` of a run file",
-        ),
+        ("key: p\nevaluations: []\n", "E116", "`evaluations` of the original platform is not done"),
+        ("key: e\ntask_specifications: []\n", "E108",
+         "the file is an evaluation, which stands under `evaluation` of a run file"),
     ],
-)
-def test_files_that_are_no_run_files_are_refused(
-    tmp_path: Path, text: str, code: str, message: str
-) -> None:
+)  # fmt: skip
+def test_other_files_are_refused(tmp_path: Path, text: str, code: str, message: str) -> None:
     """The hint says what to write instead."""
     (tmp_path / "run.yaml").write_text(text)
     loaded = load_plan(tmp_path)
@@ -125,9 +104,7 @@ def test_files_that_are_no_run_files_are_refused(
     assert loaded.errors[0].hint
 
 
-def test_a_folder_of_documents_is_a_dataset(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_document_folders_are_datasets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One row for each, as where the source comes from."""
     words = ["--completion-column", "content", "--json", "-q"]
     assert main(["run", str(BUNDLES / "folder"), "--out", str(tmp_path), *words]) == 0

@@ -88,10 +88,8 @@ def test_the_same_old_name_warns_once(tmp_path: Path) -> None:
 def test_config_works_in_old_column_names(tmp_path: Path) -> None:
     """`<< config.x >>` is filled in in an old column name."""
     text = "      ground_truth_choice_field: << config.col >>\n      choices: [A, B]\n"
-    assert (
-        mcqa(load(tmp_path, HEAD + DEFINITION + text)).ground_truth_choice
-        == "{{ sample['answer key'] }}"
-    )
+    scorer = mcqa(load(tmp_path, HEAD + DEFINITION + text))
+    assert scorer.ground_truth_choice == "{{ sample['answer key'] }}"
 
 
 def test_the_new_name_wins(tmp_path: Path) -> None:
@@ -113,8 +111,7 @@ def test_an_old_column_name_must_be_text(tmp_path: Path, value: str) -> None:
 
 def test_neither_name_is_an_error_that_names_both(tmp_path: Path) -> None:
     """A scorer needs the field by its new or its old name."""
-    loaded = load(tmp_path, HEAD + DEFINITION + "      choices: [A, B]\n")
-    (error,) = loaded.errors
+    (error,) = load(tmp_path, HEAD + DEFINITION + "      choices: [A, B]\n").errors
     assert error.code == "E108"
     assert "`ground_truth_choice`" in error.message
     assert "`ground_truth_choice_field`" in error.message

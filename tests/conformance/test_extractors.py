@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.processes import run_python
 
 from answerkey.reader import EXTRACTORS
 
@@ -29,13 +30,10 @@ DATA = HERE.parents[2] / "shared" / "data"
 TOOLS = HERE.parents[1] / "build" / "tools"
 #: The packages of the tools.
 PACKAGES = {
-    "Inspect": "inspect-ai==0.3.285",
-    "VLMEvalKit": "ms-vlmeval==0.0.20",
-    "evalscope": "evalscope==1.14.1",
-    "lighteval": "lighteval==0.13.0",
-    "lm-eval": "lm-eval==0.4.13",
-    "opencompass": "opencompass==0.5.4",
-}
+    "Inspect": "inspect-ai==0.3.285", "VLMEvalKit": "ms-vlmeval==0.0.20",
+    "evalscope": "evalscope==1.14.1", "lighteval": "lighteval==0.13.0",
+    "lm-eval": "lm-eval==0.4.13", "opencompass": "opencompass==0.5.4",
+}  # fmt: skip
 COUNT = 5_000
 LETTERS = list("ABCDEFGHIJ")
 
@@ -131,21 +129,14 @@ def install(tool: str) -> Path:
 
 @pytest.mark.parametrize("make", [make_rows, read_rows])
 @pytest.mark.parametrize("tool", PACKAGES)
-def test_an_extractor_reads_what_its_harness_reads(
-    tool: str, make: Callable[[], list[dict[str, Any]]]
-) -> None:
+def test_extractors_read_as_harnesses(tool: str, make: Callable[[], list[dict[str, Any]]]) -> None:
     """In at least 99.5 % of made and of real completions: the same choice, or none."""
     rows = make()
     if not rows:
         pytest.skip("the shared material is not there")
     script = [str(HERE / "tool_side.py"), str(install(tool)), tool]
-    done = subprocess.run(
-        [sys.executable, "-I", "-W", "ignore", *script],
-        input="".join(json.dumps(row) + "\n" for row in rows),
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    done = run_python("-I", "-W", "ignore", *script, input=lines, check=True)
     differences = []
     for row, line in zip(rows, done.stdout.splitlines(), strict=True):
         theirs = json.loads(line)

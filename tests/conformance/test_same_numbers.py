@@ -23,7 +23,6 @@ from answerkey.datasets import tables
 from answerkey.spec import Job, job
 
 SHORT = ["A", "B.", " C", "Answer: D", "", "A or B", "b", "D because", "Ｂ", "B́", "1"]
-TEXTS = [*SHORT, "A. x\nB. y\nC. z"]
 TASK: dict[str, Any] = YAML(typ="safe").load(Path(__file__).with_name("task.yaml"))
 IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
 #: Numbers by their names, and the scores of every sample.
@@ -39,7 +38,7 @@ def build_rows() -> list[dict[str, Any]]:
             "answer": draw.choice("abcdABCD"),
             "choices": '["A", "B", "C", "D"]',
             "category": draw.choice(["x", "y"]),
-            "completion": draw.choice(TEXTS),
+            "completion": draw.choice([*SHORT, "A. x\nB. y\nC. z"]),
         }
         for number in range(180)
     ]

@@ -48,7 +48,6 @@ SHELL = frozenset({"sh", "bash", "shell", "console"})
 #: machine.
 PATIENCE = 300
 FENCE = re.compile(r"^ *```(\w*) *\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
-STATED_CODE = re.compile(r"exit code (\d+)")
 COMMENT = re.compile(r"(?:^|\s)#\s(.*)$")
 ADDRESS = re.compile(r"127\.0\.0\.1:\d+")
 #: What a shell has to read.
@@ -57,7 +56,6 @@ SHELL_SIGNS = re.compile(r"[$*|&;`]|^\w+=")
 QUOTED = re.compile(r"""'[^']*'|"[^"$`\\]*\"""")
 #: A variable in quotation marks, which needs no shell.
 VARIABLE = re.compile(r'"\$(\w+)"')
-SERVES = re.compile(r"^answerkey view\b|^python -m answerkey\.testing\b")
 
 
 @dataclass(frozen=True)
@@ -99,12 +97,9 @@ def collect_blocks() -> list[Block]:
 def list_unlabelled() -> list[str]:
     """Return the places of blocks that hold commands and do not say so."""
     command = re.compile(r"^(\w*\$ |answerkey |python -m |pip )", re.MULTILINE)
-    return [
-        f"{_name(page)}:{line}"
-        for page in PAGES
-        for line, kind, text in _list_fences(page)
-        if kind not in SHELL and command.search(text)
-    ]
+    fences = [(page, *fence) for page in PAGES for fence in _list_fences(page)]
+    shown = [fence for fence in fences if fence[2] not in SHELL and command.search(fence[3])]
+    return [f"{_name(page)}:{line}" for page, line, *_ in shown]
 
 
 def _name(path: Path) -> str:
@@ -146,7 +141,7 @@ def _read_table(name: str, text: str) -> Iterator[Block]:
 
 
 def _read_code(text: str) -> int:
-    match = STATED_CODE.search(text)
+    match = re.compile(r"exit code (\d+)").search(text)
     return int(match[1]) if match else 0
 
 
@@ -258,7 +253,7 @@ class Desk:
             text = text.replace(written, meant)
         for created in re.findall(r"(?:^answerkey init|--out) (\S+)", text):
             shutil.rmtree(created, ignore_errors=True)  # what is written is not there before
-        if SERVES.match(text):
+        if re.compile(r"^answerkey view\b|^python -m answerkey\.testing\b").match(text):
             return self._serve(text)
         plain = VARIABLE.sub(lambda variable: os.environ[variable[1]], text)
         if text.startswith("answerkey ") and not SHELL_SIGNS.search(QUOTED.sub("", plain)):

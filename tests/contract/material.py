@@ -62,17 +62,14 @@ def write_lines(name: str, rows: Sequence[object]) -> None:
 
 
 def _lay_out_tables(rows: Rows) -> None:
-    answers = [
-        {"sample_id": f"{number:06}", "completion": row["answer"]}
-        for number, row in enumerate(rows, 1)
-    ]
+    said = [{"sample_id": f"{n:06}", "completion": row["answer"]} for n, row in enumerate(rows, 1)]
     replies = {"completion": "A", "completions": {"my-model": "B"}}
     with_completions = [{**row, **replies} for row in rows]
     write_lines("questions.jsonl", rows)
-    write_lines("answers.jsonl", answers)
-    write_lines("replies.jsonl", answers)
+    write_lines("answers.jsonl", said)
+    write_lines("replies.jsonl", said)
     write_lines("both.jsonl", with_completions)
-    pl.DataFrame(answers).write_parquet("completions.parquet")
+    pl.DataFrame(said).write_parquet("completions.parquet")
     pl.DataFrame(with_completions).write_parquet("rows.parquet")
     cells = [[row["question"], *row["options"], row["answer"]] for row in rows]
     Path("data/mmlu/test").mkdir(parents=True)
@@ -85,10 +82,8 @@ def _lay_out_tables(rows: Rows) -> None:
 def _lay_out_arc(rows: Rows) -> None:
     questions, replies = [], []
     for number, row in enumerate(rows):
-        choices = [
-            {"text": text, "label": label}
-            for text, label in zip(row["options"], "ABCD", strict=True)
-        ]
+        labelled = zip(row["options"], "ABCD", strict=True)
+        choices = [{"text": text, "label": label} for text, label in labelled]
         question = {"stem": row["question"], "choices": choices}
         questions.append({"id": f"q{number}", "question": question, "answerKey": row["answer"]})
         replies.append({"sample_id": f"q{number}", "completion": row["answer"]})

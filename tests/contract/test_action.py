@@ -126,12 +126,8 @@ def test_every_input_reaches_the_command(start: Start) -> None:
     assert "baseline" in candidate.printed
     assert "40" in candidate.printed
     seed = ROOT / "examples" / "seed"
-    recorded = start(
-        file=str(seed / "task.yaml"),
-        dataset=str(seed / "table.csv"),
-        completions=str(seed / "completions.jsonl"),
-        out="recorded",
-    )
+    files = {"file": "task.yaml", "dataset": "table.csv", "completions": "completions.jsonl"}
+    recorded = start(**{key: str(seed / name) for key, name in files.items()}, out="recorded")
     assert recorded.run_step("run") == 0, recorded.printed
 
 

@@ -130,12 +130,9 @@ def ray_job(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]
     """
     sockets = Path("/tmp") / f"ak-j-{os.getpid()}"  # noqa: S108 - sockets need a short path
     settings = {
-        "SLURM_JOB_ID": "8",
-        "SLURM_JOB_NODELIST": "node[1-3]",
-        "SLURM_JOB_NUM_NODES": "3",
-        "SLURM_CPUS_PER_TASK": "1",
-        "RAY_TMPDIR": str(sockets),
-    }
+        "SLURM_JOB_ID": "8", "SLURM_JOB_NODELIST": "node[1-3]", "SLURM_JOB_NUM_NODES": "3",
+        "SLURM_CPUS_PER_TASK": "1", "RAY_TMPDIR": str(sockets),
+    }  # fmt: skip
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
     put({"ray": REAL_RAY} if IS_LONG else {"ray": RAY, "answerkey": HERE})
@@ -155,9 +152,7 @@ def ray_job(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]
     shutil.rmtree(sockets, ignore_errors=True)
 
 
-def test_a_slurm_job_with_ray_is_queued_again_and_continues(
-    ray_job: list[str], folder: Path, server: Model
-) -> None:
+def test_a_slurm_job_with_ray_continues(ray_job: list[str], folder: Path, server: Model) -> None:
     """Ray runs on all nodes.
 
     SIGUSR1 stops the run too, and the next job continues it on a Ray of its own.
@@ -193,9 +188,7 @@ def read_status(folder: Path) -> str:
     return str(json.loads((folder / "run.json").read_text(encoding="utf-8"))["status"])
 
 
-def test_the_slurm_job_is_queued_again_and_continues(
-    folder: Path, server: Model, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slurm_job_goes_on(folder: Path, server: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     """A signal before the time limit stops the run, queues the job again, and no call is made
     twice.
     """

@@ -67,9 +67,7 @@ def test_folders_become_pages_in_the_order_and_groups_of_the_index(small: Path) 
         ("mkdocs.yml", CONFIG + "  - More: more.md\n", "there is no page for 'more.md'"),
     ],
 )
-def test_a_page_that_would_be_lost_ends_the_build(
-    small: Path, name: str, text: str, error: str
-) -> None:
+def test_a_page_that_is_lost_ends_the_build(small: Path, name: str, text: str, error: str) -> None:
     """A page without a section, an entry without a page, a dead link, a page without a title."""
     (small / name).parent.mkdir(exist_ok=True)
     (small / name).write_text(text, encoding="utf-8")
@@ -118,10 +116,7 @@ def test_assistants_get_a_list_and_one_file_with_every_page(small: Path, tmp_pat
         ('<a href="b.html#gone">x</a>', "dead anchor b.html#gone"),
         ('<a href="#gone">x</a>', "dead anchor #gone"),
         ('<img src="img/gone.png">', "dead link img/gone.png"),
-        (
-            '<script src="https://x.org/x"></script>',
-            "loads https://x.org/x from another host",
-        ),
+        ('<script src="https://x.org/x"></script>', "loads https://x.org/x from another host"),
         ('<link rel="stylesheet" href="//x.org/x">', "loads //x.org/x from another host"),
         ("<p>These:\n- one\n- two</p>", "Markdown left as text: 'These:\\n- one\\n- two'"),
     ],
@@ -156,9 +151,7 @@ def test_a_style_sheet_of_another_host_is_reported(tmp_path: Path) -> None:
     assert list(SCRIPT.check(tmp_path)) == [problem]
 
 
-def test_links_and_pictures_in_html_are_followed_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_links_in_html_are_followed_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`make docs` names a picture that is not there, whether Markdown or HTML shows it."""
     docs = load_script("scripts/docs.py")
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)  # noqa: S607  # found on the path

@@ -66,16 +66,12 @@ def desk(tmp_path_factory: pytest.TempPathFactory, call: Call) -> Iterator[Desk]
         serve_hub() as hub,
     ):
         settings = {
-            "HOME": str(folder),
-            "BROWSER": "true",
-            "OPENAI_BASE_URL": server.url,
-            "OPENAI_API_KEY": "not-a-key",
-            "VLLM_BASE_URL": server.url,
-            "HF_ENDPOINT": hub,
+            "HOME": str(folder), "BROWSER": "true", "OPENAI_BASE_URL": server.url,
+            "OPENAI_API_KEY": "not-a-key", "VLLM_BASE_URL": server.url, "HF_ENDPOINT": hub,
             "HF_HOME": str(folder.with_name("hub")),
             "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
             "PYTEST_ADDOPTS": f"--basetemp={folder.with_name('pages')} {plugins}",
-        }
+        }  # fmt: skip
         for name, value in settings.items():
             patch.setenv(name, value)
         patch.chdir(folder)
@@ -114,9 +110,7 @@ def store(desk: Desk, call: Call, s3_server: str) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.place)
-def test_every_block_does_what_its_page_says(
-    desk: Desk, block: Block, request: pytest.FixtureRequest
-) -> None:
+def test_blocks_do_as_pages_say(desk: Desk, block: Block, request: pytest.FixtureRequest) -> None:
     """Each command ends with the exit code of the page, else with 0, and prints what the page
     shows.
     """
@@ -153,9 +147,7 @@ def test_every_example_is_run() -> None:
     assert folders == names | OTHER_EXAMPLES.keys()
     assert not any(is_not_run(text) for text in texts.splitlines())
     lost = [
-        name
-        for name, file in OTHER_EXAMPLES.items()
-        if not re.search(rf'["/]{name}["/]', read(file))
+        one for one, file in OTHER_EXAMPLES.items() if not re.search(rf'["/]{one}["/]', read(file))
     ]
     assert lost == []
 
@@ -206,12 +198,8 @@ def test_every_path_that_a_page_names_is_there() -> None:
     paths |= {f"tests/{path}" for path in tree}
     patterns = {path: re.sub(r"<[^>]+>", "*", path).rstrip("/") for path in paths - MADE}
     assert len(patterns) > 40
-    missing = [
-        path
-        for path, pattern in patterns.items()
-        if not any(ROOT.glob(pattern)) and not any(PACKAGE.glob(pattern))
-    ]
-    assert missing == []
+    globs = {path: (*ROOT.glob(text), *PACKAGE.glob(text)) for path, text in patterns.items()}
+    assert [path for path, files in globs.items() if not files] == []
 
 
 def test_every_module_that_a_page_names_is_there() -> None:

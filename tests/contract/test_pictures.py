@@ -64,9 +64,7 @@ def test_every_picture_is_shown_on_a_page() -> None:
     assert [name for name in SCRIPT.PICTURES if f"img/{name}.png" not in texts] == []
 
 
-def test_a_page_that_changed_makes_its_pictures_old(
-    material: Material, images: Path, tmp_path: Path
-) -> None:
+def test_changed_pages_have_old_pictures(material: Material, images: Path, tmp_path: Path) -> None:
     """A style, a number or a word of the report; the time at which it was made is none of them."""
     folder = tmp_path / "changed"
     shutil.copytree(material.folder, folder)
@@ -88,9 +86,7 @@ def test_a_summary_that_changed_makes_the_terminal_old(material: Material, image
     assert SCRIPT.list_problems(changed, images) == [OLD.format("terminal")]
 
 
-def test_a_picture_that_is_missing_large_or_replaced_is_reported(
-    material: Material, images: Path
-) -> None:
+def test_missing_large_and_replaced_pictures_are_reported(material: Material, images: Path) -> None:
     """Nobody can renew the record alone, or the picture alone."""
     (images / "viewer.png").unlink()
     (images / "samples.png").write_bytes(b"another")

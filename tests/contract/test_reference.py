@@ -1,4 +1,4 @@
-"""The reference says what the code does: every field, output, reason, code, finding and example."""
+"""The reference says what the code does: every command, option, field, reason, code and example."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
+import click
 import polars as pl
 import pytest
 from pydantic import BaseModel
 from ruamel.yaml import YAML
 
+from answerkey.cli import app
 from answerkey.cli.options import REPORT_OPTIONS
 from answerkey.cli.run import run_command
 from answerkey.datasets.sources import SOURCES
@@ -153,9 +155,7 @@ def list_tables() -> Iterator[tuple[str, Iterable[object], Iterable[object]]]:
     ("listed", "expected"),
     [pytest.param(listed, expected, id=name) for name, listed, expected in list_tables()],
 )
-def test_a_page_lists_what_the_code_has(
-    listed: Iterable[object], expected: Iterable[object]
-) -> None:
+def test_pages_list_what_the_code_has(listed: Iterable[object], expected: Iterable[object]) -> None:
     """Every field, output, reason, section, code and finding has its line, and nothing else has."""
     assert list(listed) == list(expected)
 
@@ -168,8 +168,7 @@ def test_the_prompt_of_a_fallback_is_documented() -> None:
 def test_every_metric_and_every_rule_of_a_policy_has_an_example() -> None:
     """Each type stands in a block of YAML of its page."""
     assert set(METRIC_TYPES) == METRICS.keys()
-    types = re.findall(r"\btype: \"?(\w+)", "\n".join(POLICY_TEXTS))
-    assert set(types) == GATE_RULES.keys()
+    assert set(re.findall(r"\btype: \"?(\w+)", "\n".join(POLICY_TEXTS))) == GATE_RULES.keys()
 
 
 @pytest.mark.parametrize(("fields", "outcome"), METRIC_EXAMPLES, ids=METRIC_TYPES)
@@ -301,3 +300,61 @@ def test_no_error_is_raised_with_an_unknown_code() -> None:
     """Every code that appears in the sources is in the table of codes."""
     texts = "\n".join(path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py"))
     assert set(re.findall(r'"(E\d{3})"', texts)) <= set(CODES)
+
+
+# Every command and every option is in the docs, with an example that the code understands.
+
+PAGE = read("docs/reference/commands.md")
+COMMON = ("--json", "--verbose", "-v", "--quiet", "-q", "--help", "-h", "--version")
+
+
+def read_sections() -> dict[str, str]:
+    """Return command → the text below its heading."""
+    _, *parts = re.split(r"^## answerkey (.+)$", PAGE, flags=re.MULTILINE)
+    texts = [text.partition("\n## ")[0] for text in parts[1::2]]
+    return dict(zip(parts[::2], texts, strict=True))
+
+
+def list_options(name: str) -> list[str]:
+    """Return the names of a command's options, short forms included."""
+    options = [option for option in load_command(name).params if isinstance(option, click.Option)]
+    return [form for option in options for form in (*option.opts, *option.secondary_opts)]
+
+
+def load_command(name: str) -> click.Command:
+    """Return the command as the code has it."""
+    command = app.get_command(click.Context(app), name)
+    assert command is not None
+    return command
+
+
+def test_the_page_has_every_command_and_no_other() -> None:
+    """The headings are the commands, in the order of `--help` within their groups."""
+    assert sorted(read_sections()) == sorted(app.commands)
+
+
+@pytest.mark.parametrize("name", app.commands)
+def test_every_option_is_in_the_section_of_its_command(name: str) -> None:
+    """No option is undocumented, short forms included."""
+    names = set(list_options(name)) - set(COMMON)
+    assert [form for form in names if f"`{form}" not in read_sections()[name]] == []
+
+
+@pytest.mark.parametrize("name", app.commands)
+def test_no_section_invents_an_option(name: str) -> None:
+    """Each option that a section shows in code is an option of some command."""
+    options = {form for command in app.commands for form in list_options(command)}
+    assert set(re.findall(r"`(--[a-z0-9-]+)", read_sections()[name])) <= options | set(COMMON)
+
+
+@pytest.mark.parametrize("option", COMMON)
+def test_the_options_of_all_commands_are_in_the_introduction(option: str) -> None:
+    """What is understood everywhere is said once, at the top."""
+    assert f"`{option}`" in PAGE.split("\n## ")[0]
+
+
+@pytest.mark.parametrize("name", app.commands)
+def test_every_section_and_every_help_has_an_example(name: str) -> None:
+    """A command line to copy; those of the page are run by `test_documents.py`."""
+    assert re.search(rf"^answerkey {name}\b", read_sections()[name], re.MULTILINE)
+    assert f"answerkey {name}" in (load_command(name).epilog or "")

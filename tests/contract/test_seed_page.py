@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.projects import SCORER, describe_solver
 
 from .scripts import Call
 
@@ -117,15 +118,11 @@ def test_options_that_are_mappings_are_seen_in_the_prompt(call: Call) -> None:
     """The page's `{{ sample.options | map(attribute='key') | list }}`: options are `{key,
     text}`.
     """
-    scorer = {
-        "type": "string_equals_mcqa",
-        "ground_truth_choice": "{{ sample.answer_key | upper }}",
-        "choices": "{{ sample.options | map(attribute='key') | list }}",
-    }
+    choices = "{{ sample.options | map(attribute='key') | list }}"
+    scorer = {**SCORER, "ground_truth_choice": "{{ sample.answer_key | upper }}"}
+    scorer["choices"] = choices
     shown = "{% for option in sample.options %}{{ option.key }}. {{ option.text }}\n{% endfor %}"
-    messages = [{"role": "user", "content": f"{{{{ sample.question }}}}\n{shown}"}]
-    builder = {"type": "chat_completion", "input_messages": messages}
-    solver = {"type": "single_turn_solver", "input_builder": builder}
+    solver = describe_solver(f"{{{{ sample.question }}}}\n{shown}")
     row = {"question": "The capital of Australia?", "answer_key": "b", "options": OPTIONS}
     write_task(row, solver=solver, scorers=[scorer])
     done = call("check", "task.yaml", "--dataset", "rows.jsonl", "--model", "builtin/random")
@@ -134,13 +131,8 @@ def test_options_that_are_mappings_are_seen_in_the_prompt(call: Call) -> None:
 
 def test_the_texts_of_options_that_are_mappings_are_read(call: Call) -> None:
     """`stated_answer` knows the options by their texts."""
-    scorer = {
-        "type": "string_equals_mcqa",
-        "ground_truth_choice": "{{ sample.answer }}",
-        "choices": ["A", "B"],
-        "options": "{{ sample.options }}",
-        "extraction": "stated_answer",
-    }
+    stated = {"options": "{{ sample.options }}", "extraction": "stated_answer"}
+    scorer = {**SCORER, **stated}
     write_task({"answer": "B", "options": OPTIONS, "completion": "Canberra."}, scorers=[scorer])
     done = call("score", "task.yaml", "--dataset", "rows.jsonl", "--json")
     assert list_metrics(done) == {"Accuracy": (1.0, 1)}

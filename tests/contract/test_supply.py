@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+from tests.processes import run_python
 
 from answerkey.testing import Reply, TestServer
 
@@ -132,12 +131,5 @@ def test_nothing_is_sent_anywhere(tmp_path: Path, work: str) -> None:
     """Neither importing every module nor running the demo opens a connection or starts a
     process.
     """
-    done = subprocess.run(
-        [sys.executable, "-c", QUIET + work],
-        cwd=tmp_path,
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    done = run_python("-c", QUIET + work, cwd=tmp_path, timeout=600)
     assert (done.returncode, done.stderr) == (0, "")

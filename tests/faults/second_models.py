@@ -84,15 +84,9 @@ def read_numbers(run: ak.Run) -> Fields:
 #: What the model says to a question: the rule reads the first three, and there is nothing to read
 #: in the fourth; the rest is for the fallback, which finds the letter that stands in brackets.
 TEXTS = [
-    "The answer is B.",
-    "C",
-    "**D**",
-    " ",
-    "Hm, number 2 [B]?",
-    "Not sure [C]",
-    "A or B",
+    "The answer is B.", "C", "**D**", " ", "Hm, number 2 [B]?", "Not sure [C]", "A or B",
     "It depends.",
-]
+]  # fmt: skip
 FOUND = ["B", "C", "D", None, "B", "C", None, None]
 
 
@@ -178,7 +172,6 @@ def answer_or_judge(messages: Messages) -> str | Reply:
 
 def make_judge(folder: Path, server: TestServer) -> SecondModel:
     """Return a project of six rows, whose judge is called about each."""
-    rows = [{"question": f"q{number}", "answer": f"say q{number}"} for number in range(6)]
     return SecondModel(
         folder,
         server,
@@ -187,7 +180,7 @@ def make_judge(folder: Path, server: TestServer) -> SecondModel:
         key="quality",
         purpose="judge:quality",
         asked=6,
-        rows=rows,
+        rows=[{"question": f"q{number}", "answer": f"say q{number}"} for number in range(6)],
         scorers=[EXACT, JUDGE],
         without=[EXACT],
     )

@@ -106,9 +106,7 @@ def test_a_fault_without_end_is_an_error_of_the_call(fault: str) -> None:
         ("500", "failed: HTTP 500: Internal Server Error", "HTTP 500: Internal Server Error"),
     ],
 )
-def test_an_endpoint_of_web_pages_or_server_errors_is_given_up(
-    fault: str, why: str, error: str
-) -> None:
+def test_endpoints_of_web_pages_or_errors_are_given_up(fault: str, why: str, error: str) -> None:
     """After the third call; one that has answered may send as many as it likes."""
     limits = Limits(first_wait=0.001, wait_seconds=0.002, attempts=3, unreadable_attempts=3)
     with always(fault) as server:

@@ -49,7 +49,6 @@ FIRST = 200
 FIRST_RECORDED = 30
 FIRST_NETWORK = 120
 DRAWN = 1
-ANSWERS = answer_by_hash(["A", "B", "Answer: A"])
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,7 @@ def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyProcess]
 @pytest.fixture(scope="module")
 def server() -> Iterator[TestServer]:
     """Return an endpoint."""
-    with TestServer(ANSWERS) as running:
+    with TestServer(answer_by_hash(["A", "B", "Answer: A"])) as running:
         yield running
 
 
@@ -235,8 +234,7 @@ def test_a_disk_that_fails_at_any_operation_costs_nothing_twice(
     place = make_place(tmp_path, server.url if calls else None)
     server.forget()
     fault = Fault(kinds, number, error, lasts)
-    done = call(process, place, *place.words, fault=fault, cache=cache)
-    require_clear_stop(done)
+    require_clear_stop(call(process, place, *place.words, fault=fault, cache=cache))
     require_whole_files(place.run)
     finish(process, place, cache)
     assert read_numbers(place) == expected[source]

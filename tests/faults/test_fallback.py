@@ -20,13 +20,7 @@ from answerkey.spec import job, load_plan
 from answerkey.testing import Reply
 from answerkey.testing.replies import Messages
 
-from .second_models import (
-    FOUND,
-    SecondModel,
-    answer_or_read,
-    read_numbers,
-    use_fallback,
-)
+from .second_models import FOUND, SecondModel, answer_or_read, read_numbers, use_fallback
 
 ASKED = 8
 PROMPT = "answerkey.scorers.mcqa.StringEqualsMcqa.model_prompt"
@@ -156,9 +150,7 @@ def test_live_recorded_and_in_memory_give_the_same(fallback: SecondModel) -> Non
     assert others == [first, first]
 
 
-def test_the_prompt_of_a_later_release_is_not_that_of_the_run(
-    fallback: SecondModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_later_prompt_is_another(fallback: SecondModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of the completions read by one prompt and half by another is no result."""
     with pytest.raises(ak.SolverError):
         fallback.run("stopped", max_calls=19)
@@ -168,9 +160,7 @@ def test_the_prompt_of_a_later_release_is_not_that_of_the_run(
         ak.resume(fallback.folder / "stopped")
 
 
-def test_fingerprint_has_the_fallback_and_its_prompt(
-    fallback: SecondModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fingerprint_of_a_fallback(fallback: SecondModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tasks differ that have another fallback, none, or another prompt of ours."""
     kinds = [fallback.without, fallback.scorers, use_fallback("mine")]
 

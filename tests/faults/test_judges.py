@@ -112,9 +112,7 @@ def test_check_validates_the_judge(judge: SecondModel) -> None:
     assert judge.server.asked.total == 0
 
 
-def test_snippet_that_judges_needs_trust(
-    judge: SecondModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_judging_snippet_needs_trust(judge: SecondModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """A judge that is the user's own code is not run by surprise."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(judge.folder / "config"))
     file = judge.folder / "run.yaml"

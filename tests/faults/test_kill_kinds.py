@@ -34,14 +34,12 @@ from answerkey.testing.replies import Messages
 IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
 KILLS = 20 if IS_LONG else 2
 SAMPLES = 200 if IS_LONG else 60
-SEED = 20_261_118
 LONG_WAIT = 300.0
 ENDPOINTS = 3
 #: At most this many requests are in flight at one endpoint.
 IN_FLIGHT = 8
 #: A tenth of all requests fail and are sent again; which ones is drawn from their content.
 FAULTS = {"500": 0.05, "reset": 0.05}
-VERDICT = json.dumps({"reasoning": "because", "score": 5, "confidence": 0.5})
 JUDGE = {
     "type": "model_as_a_judge_scorer",
     "model_key": "judge",
@@ -54,7 +52,7 @@ answer_question = answer_by_hash(["A", "B", "Answer: A"])
 def answer(messages: Messages) -> str:
     """Return an answer to a question, or a verdict on an answer."""
     if str(messages[0]["content"]).startswith("RATE"):
-        return VERDICT
+        return json.dumps({"reasoning": "because", "score": 5, "confidence": 0.5})
     return answer_question(messages)
 
 
@@ -202,7 +200,7 @@ def test_a_run_of_any_kind_is_finished_after_a_kill_at_any_moment(stage: Stage, 
     seconds = time.monotonic() - began
     assert stage.count_asked() == calls
     expected = read_tables(stage.folder / "whole")
-    draws = random.Random(f"{SEED} {kind}")
+    draws = random.Random(f"{20_261_118} {kind}")
     killed = 0
     while killed < KILLS:
         before = stage.count_asked()

@@ -54,8 +54,7 @@ print(json.dumps({"megabytes": measure("VmHWM") - before, "errors": sorted(error
 @pytest.mark.parametrize("count", [1, MANY])
 def test_a_body_made_to_fill_memory_does_not(count: int) -> None:
     """A body without end is given up, and asked for once; so are many at once."""
-    behaviour = Behaviour(faults={"endless": 1.0}, faulty_attempts=None)
-    with TestServer("A", behaviour) as server:
+    with TestServer("A", Behaviour(faults={"endless": 1.0}, faulty_attempts=None)) as server:
         command = [sys.executable, "-c", ASK, server.url, str(count)]
         done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=1200)
         assert server.asked.total == count
@@ -125,12 +124,8 @@ def write_bomb(path: Path, before: str, after: str) -> None:
         ("score BOMB", "a.jsonl.gz", ROW + '\n{"question": "', LONG_LINE),
         ("check BOMB", "a.jsonl.zst", ROW + '\n{"question": "', LONG_LINE),
         ("score BOMB", "a.csv.gz", "question,A,B,answer,completion\n", LONG_LINE),
-        (
-            "score BOMB",
-            "a.tsv.zst",
-            'question\tA\tB\tanswer\tcompletion\nq\tx\ty\tA\tA\n"',
-            LONG_LINE,
-        ),
+        ("score BOMB", "a.tsv.zst", 'question\tA\tB\tanswer\tcompletion\nq\tx\ty\tA\tA\n"',
+         LONG_LINE),
         ("score BOMB", "a.json.gz", f'[{ROW}, {{"question": "', LONG_ROW),
         ("score small.jsonl --completions BOMB", "a.jsonl.gz", '{"completion": "', LONG_LINE),
         ("import plain BOMB --out out", "a.jsonl.gz", '{"question": "', LONG_LINE),
@@ -138,7 +133,7 @@ def write_bomb(path: Path, before: str, after: str) -> None:
         ("import promptfoo BOMB --out out", "a.json.zst", '{"results": {"results": ["', NO_JSON),
         ("import inspect BOMB --out out", "a.eval", '{"id": "', LONG_LINE.replace("line", "file")),
     ],
-)
+)  # fmt: skip
 def test_a_file_made_to_fill_memory_does_not(
     tmp_path: Path, command: str, name: str, before: str, message: str
 ) -> None:
@@ -147,9 +142,8 @@ def test_a_file_made_to_fill_memory_does_not(
     """
     write_bomb(tmp_path / name, before, '"}')
     (tmp_path / "small.jsonl").write_text(f"{ROW}\n", encoding="utf-8")
-    words = [name if word == "BOMB" else word for word in command.split()]
     with Forked(
-        words,
+        [name if word == "BOMB" else word for word in command.split()],
         first=PRINT_PEAK,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -55,9 +55,7 @@ def stop(stage: str, done: int, total: int) -> None:
         raise KeyboardInterrupt
 
 
-def test_a_model_of_a_run_file_is_found_again_with_its_key(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_files_model_keeps_its_key(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The key is looked up where it was.
 
     No file of the run, the journal included, ever holds it.
@@ -71,15 +69,12 @@ def test_a_model_of_a_run_file_is_found_again_with_its_key(
         files = [path.read_bytes() for path in project.parent.rglob("*") if path.is_file()]
         assert not any(KEY.encode() in content for content in files)
         resumed = ak.resume(project / "run")
-        assert server.asked.total == 10
-        assert set(server.asked.keys) == {f"Bearer {KEY}"}
+        assert (server.asked.total, set(server.asked.keys)) == (10, {f"Bearer {KEY}"})
     assert resumed.metrics["Accuracy"].value == 0.5
     assert set(resumed.tasks["quiz"].completions["source"]) == {"live"}
 
 
-def test_a_model_that_is_not_the_same_any_more_is_refused(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_changed_model_is_refused(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of the answers from another endpoint is no result."""
     monkeypatch.setenv("MY_KEY", KEY)
     with TestServer("A") as server, TestServer("B") as elsewhere:
@@ -126,13 +121,10 @@ def test_a_run_folder_cannot_send_a_key_to_a_host_of_its_choice(
     else:
         settings = [f"ANSWERKEY_API_KEY={KEY}", "ANSWERKEY_ALLOW_HOSTS=collector.example", ""]
         (project / ".env").write_text("\n".join(settings))
-        result = find_model(source["model_key"], manifest["file"])
-        assert connect(result).key is None
+        assert connect(find_model(source["model_key"], manifest["file"])).key is None
 
 
-def test_an_env_file_beside_the_run_cannot_redirect_a_provider(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_env_files_redirect_no_provider(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A base URL that stands in a file of the project gets no key of the caller, when resuming
     neither.
     """
@@ -149,14 +141,12 @@ def test_calls_that_failed_are_asked_again_and_no_others(project: Path) -> None:
     broken = {**answers, "q3": Reply(status=400), "q7": Reply(status=400)}
     with TestServer(broken) as server:
         first = run_task(project, server.url)
-        assert first.status == "incomplete"
-        assert first.tasks["quiz"].counts["errors"] == 2
+        assert (first.status, first.tasks["quiz"].counts["errors"]) == ("incomplete", 2)
         server.forget()
         server.change(answers=answers)
         again = ak.resume(project / "run")
         assert server.asked.by_prompt == {"q3": 1, "q7": 1}
-    assert again.status == "complete"
-    assert again.metrics["Accuracy"].value == 0.5
+    assert (again.status, again.metrics["Accuracy"].value) == ("complete", 0.5)
     assert not (project / "run" / "calls.sqlite").exists()
 
 
@@ -177,9 +167,7 @@ def test_a_change_of_scorers_alone_asks_nothing(project: Path) -> None:
         assert server.asked.total == 20
 
 
-def test_a_cache_that_cannot_be_used_is_a_notice_of_the_run(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bad_cache_is_a_notice_of_the_run(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run is complete, and says that every call was asked."""
     (project / "file").write_text("in the way")
     monkeypatch.setenv("XDG_CACHE_HOME", str(project / "file"))

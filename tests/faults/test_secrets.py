@@ -93,17 +93,13 @@ def test_keys_are_in_no_sink_of_a_run(
     """
     caplog.set_level(logging.DEBUG)
     run = project / "run"
-    done = [
-        call("-v", "run", project, "--out", run),
-        call("run", project, "--out", project / "two", "--json"),
-    ]
+    done = [call("-v", "run", project, "--out", run)]
+    done += [call("run", project, "--out", project / "two", "--json")]
     assert server.asked.keys == {f"Bearer {KEY}": server.asked.total}
     done += [call("report", run, "-o", project / "report.html"), call("runs", project, "--json")]
     done += [call("explain", run, f"00000{number}") for number in range(1, 5)]
-    done += [
-        call("export", run, "--to", kind, "-o", project / f"said.{kind}")
-        for kind in ("csv", "jsonl")
-    ]
+    for kind in ("csv", "jsonl"):
+        done.append(call("export", run, "--to", kind, "-o", project / f"said.{kind}"))
     server.change(answers="A")
     done += [call("-v", "resume", run)]
     assert [(command.code, command.err) for command in done[2:] if command.code] == []
@@ -127,17 +123,13 @@ def test_keys_are_in_no_error_message(
 
     monkeypatch.setattr(LiveModel, "complete", fail)
     bugs = [call("-v", "run", project, "--out", project / name, "--json") for name in "cd"]
-    assert all(
-        "Traceback" in bug.err and "cannot send" in bug.err and "***" in bug.err for bug in bugs
-    )
+    assert all(part in bug.err for bug in bugs for part in ("Traceback", "cannot send", "***"))
     assert [bug.code for bug in bugs] == [70, 70]
     require_absent(CANARIES, (*refused, *bugs), project.parent)
 
 
 @pytest.mark.parametrize("status", ["301", "302", "303", "307", "308"])
-def test_a_redirect_to_another_host_carries_no_key(
-    project: Path, server: TestServer, call: Call, status: str
-) -> None:
+def test_redirects_carry_no_key(project: Path, server: TestServer, call: Call, status: str) -> None:
     """The other host receives no request at all, and the reason is reported."""
     with TestServer("A") as stranger:
         elsewhere = f"{stranger.url}/chat/completions"
@@ -240,16 +232,12 @@ OPENAI = {"connection_type": "provider_connection", "provider_id": "openai", "mo
         {**OPENAI, "base_url": "{0}"},
     ],
 )
-def test_a_secret_of_an_address_in_a_file_is_in_no_sink(
-    project: Path, call: Call, config: dict[str, str]
-) -> None:
+def test_secrets_of_files_are_in_no_sink(project: Path, call: Call, config: dict[str, str]) -> None:
     """A model file may not hold one, and what it holds is not shown."""
     secret = "zQfileX"  # noqa: S105 - made up
     plan = json.loads((project / "run.yaml").read_text())
     address = f"http://me:{secret}@127.0.0.1:9/v1"
-    plan["models"][0]["config"] = {
-        name: text.format(address, secret) for name, text in config.items()
-    }
+    plan["models"][0]["config"] = {key: url.format(address, secret) for key, url in config.items()}
     (project / "run.yaml").write_text(json.dumps(plan))
     done = [call("-v", "run", project, "--out", project / "run"), call("check", project, "--json")]
     assert [called.code for called in done] == [2, 2]
@@ -301,10 +289,8 @@ def test_a_presigned_dataset_is_used_and_its_signature_stored_nowhere(
     url = f"{web}/rows.jsonl?X-Amz-Credential={secret}&X-Amz-Signature={secret}&sp=r&sig={secret}"
     done = [call("-v", "run", ".", "--dataset", url, "--out", "run")]
     done += [call("show", "run", "--json"), call("report", "run", "-o", "report.html")]
-    done += [
-        call("explain", "run", "000001"),
-        call("export", "run", "--to", "jsonl", "-o", "rows-out.jsonl"),
-    ]
+    done += [call("explain", "run", "000001")]
+    done += [call("export", "run", "--to", "jsonl", "-o", "rows-out.jsonl")]
     done += [call("rescore", "run", "--out", "again"), call("runs", ".", "--json")]
     assert [(called.code, called.err) for called in done if called.code] == []
     require_absent([secret], done, project.parent)
@@ -313,15 +299,11 @@ def test_a_presigned_dataset_is_used_and_its_signature_stored_nowhere(
 @pytest.mark.parametrize(
     "location",
     [
-        "http://me:{0}@127.0.0.1:9/x",
-        "http://127.0.0.1:9/x?sig={0}",
-        "http://[me:{0}@h/x",
+        "http://me:{0}@127.0.0.1:9/x", "http://127.0.0.1:9/x?sig={0}", "http://[me:{0}@h/x",
         "ftp://a?key={0}",
     ],
-)
-def test_a_redirect_of_a_dataset_shows_no_secret(
-    project: Path, call: Call, web: str, location: str
-) -> None:
+)  # fmt: skip
+def test_data_redirects_show_no_secret(project: Path, call: Call, web: str, location: str) -> None:
     """What a server sends us on to may be signed, and is no bug of ours."""
     url = f"{web}/moved.jsonl?{location.format('zQsentX')}"
     done = call("-v", "check", project, "--dataset", url, "--json")
@@ -330,9 +312,7 @@ def test_a_redirect_of_a_dataset_shows_no_secret(
     assert "zQsentX" not in done.out + done.err
 
 
-def test_an_exception_of_a_library_shows_no_secret(
-    project: Path, call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_errors_show_no_secret(project: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     """A bug whose words hold addresses: not on stderr, in JSON, or in the traceback of `-v`."""
 
     def fail(*_: object, **__: object) -> NoReturn:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.forked import Forked
+from tests.processes import run_python
 from tests.projects import SCORER, describe_live_task, describe_solver, describe_task, write_run
 
 TASK = describe_task(dataset={"key": "rows"}, scorers=[SCORER])
@@ -33,13 +33,8 @@ def words(project: Path, *more: str) -> list[str]:
 def test_a_full_standard_output_is_an_error_and_no_bug(project: Path) -> None:
     """Writing the summary to a full device is E502, exit 2."""
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "answerkey", *words(project, "--out", str(project / "run"))],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
+        command = words(project, "--out", str(project / "run"))
+        done = run_python("-m", "answerkey", *command, stdout=full)
     assert done.returncode == 2
     assert "error[E502]: cannot write: No space left on device" in done.stderr
     assert "Traceback" not in done.stderr
@@ -59,9 +54,7 @@ def test_a_folder_that_cannot_be_created_is_an_error(
 
 
 @pytest.mark.parametrize("more", [(), ("--copy",)])
-def test_a_full_disk_leaves_no_half_written_file(
-    project: Path, call: Call, more: tuple[str, ...]
-) -> None:
+def test_a_full_disk_leaves_no_half_file(project: Path, call: Call, more: tuple[str, ...]) -> None:
     """When scores cannot be written the command ends with E502, and no part stands under its name.
 
     The run folder says how far it came, and `resume` goes on when there is room again.
@@ -110,9 +103,8 @@ def test_a_file_without_room_is_an_error_and_is_not_left_behind(
 ) -> None:
     """E502 names the file, and nothing of it is there."""
     monkeypatch.chdir(project)
-    Path("asked.yaml").write_text(
-        json.dumps(describe_live_task(solver=describe_solver("{{ sample.category }}")))
-    )
+    asked = describe_live_task(solver=describe_solver("{{ sample.category }}"))
+    Path("asked.yaml").write_text(json.dumps(asked))
     assert call(*words(project, "--out", "done")).code == 0
     before = sorted(path.name for path in project.iterdir())
     arguments = command.replace("FILE", file).split()
@@ -125,9 +117,7 @@ def test_a_file_without_room_is_an_error_and_is_not_left_behind(
     assert sorted(path.name for path in project.iterdir()) == before
 
 
-def test_a_column_to_stratify_by_that_is_not_there_is_found_by_check(
-    project: Path, call: Call
-) -> None:
+def test_check_finds_that_a_column_to_stratify_by_is_missing(project: Path, call: Call) -> None:
     """`check` finds what selecting rows would refuse."""
     selection = {"num_samples": 1, "subsampling": "random", "stratify_by": "categry"}
     write_run(project, [], task=TASK, run_config=selection)

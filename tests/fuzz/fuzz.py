@@ -67,16 +67,12 @@ def search(name: str, words: Sequence[str]) -> None:
     import atheris
 
     # What was imported before is not watched: nothing of the project is loaded until here.
-    watched = next(
-        (rooms for start, rooms in WATCHED.items() if name.startswith(start)), ELSE_WATCHED
-    )
+    known = [rooms for kind, rooms in WATCHED.items() if name.startswith(kind)]
+    watched = next(iter(known), ELSE_WATCHED)
     packages = sorted({room.partition(".")[0] for room in watched})
     passed_over = [module for module in list_modules() if not module.startswith(watched)]
-    with atheris.instrument_imports(
-        include=packages,
-        exclude=passed_over,
-        enable_loader_override=False,
-    ):
+    how = {"include": packages, "exclude": passed_over, "enable_loader_override": False}
+    with atheris.instrument_imports(**how):
         laws = load_laws()
     if name not in laws:
         sys.exit(f"there is no law `{name}`: {', '.join(laws)}")

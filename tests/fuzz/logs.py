@@ -55,8 +55,7 @@ def check_log(kind: str, raw: bytes) -> None:
     assert result.samples >= 0
     assert sorted(path.name for path in desk.iterdir()) == ["log", "out"]
     if result.has_questions:
-        plan = load_plan(out)
-        assert not plan.errors
+        assert not load_plan(out).errors
 
 
 def check_archive(raw: bytes) -> None:

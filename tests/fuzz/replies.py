@@ -60,8 +60,7 @@ def require_completion(completion: Completion) -> None:
     json.dumps([completion.reply, completion.logprobs, completion.prompt], allow_nan=False)
     table = Completions.build(["x"], [completion], source="live")
     (again,) = table
-    assert again.text == completion.text
-    assert again.status == completion.status
+    assert (again.text, again.status) == (completion.text, completion.status)
     assert again.reply == completion.reply
     for place in read_positions(completion.logprobs):
         assert place.logprob is None or place.logprob <= 0

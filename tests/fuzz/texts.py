@@ -20,12 +20,7 @@ from answerkey.scorers import StringEqualsMcqa, judge
 from answerkey.scorers.base import RowFault
 from answerkey.scorers.extraction import RULES, find_rule
 from answerkey.scorers.model_judge import UnreadableVerdict, read_verdict
-from answerkey.scorers.question import (
-    check_characters,
-    parse_choices,
-    parse_labels,
-    read_options,
-)
+from answerkey.scorers.question import check_characters, parse_choices, parse_labels, read_options
 from answerkey.templates import ConfigValue, FilterOp, RowError, RowFilter, Template, embed_config
 from answerkey.text import escape_json, make_visible, shorten
 from answerkey.types import Completion, CompletionStatus, Samples, ScoreStatus
@@ -55,11 +50,8 @@ LISTS = (
     *(("1\ufe0f\u20e3", "2\ufe0f\u20e3", "3"), ("\u1100", "\uac00")),
 )
 OPS: tuple[FilterOp, ...] = get_args(FilterOp)
-ROWS = (
-    '{"a": "x", "b c": 1}',
-    '{"a": ["x", {"k": "y"}], "b c": null}',
-    '{"a": {"k": 2.5}, "b c": "{{ 7 }}"}',
-)
+NESTED = '{"a": ["x", {"k": "y"}], "b c": null}'
+ROWS = ('{"a": "x", "b c": 1}', NESTED, '{"a": {"k": 2.5}, "b c": "{{ 7 }}"}')
 
 
 def check_judge(extraction: str | dict[str, str], raw: bytes) -> None:
@@ -153,8 +145,7 @@ def check_template(raw: bytes) -> None:
         by_row = [_attempt(partial(template.evaluate, sample=row)) for row in rows]
         for row in rows:
             _attempt(partial(template.render, sample=row))
-        samples = _make_samples(rows)
-        assert [_describe(value) for value in template.values(samples)] == by_row
+        assert [_describe(value) for value in template.values(_make_samples(rows))] == by_row
 
 
 def check_filter(raw: bytes) -> None:
@@ -189,7 +180,7 @@ def _describe(value: object) -> str:
 def _make_samples(rows: Sequence[dict[str, object]]) -> Samples:
     """Return rows as a table whose columns are all encoded."""
     cells = [
-        {name: None if cell is None else json.dumps(cell) for name, cell in row.items()}
+        {key: None if cell is None else json.dumps(cell) for key, cell in row.items()}
         for row in rows
     ]
     frame = pl.DataFrame(cells, schema={"a": pl.String, "b c": pl.String})

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -24,13 +24,9 @@ FOLDER = Path(__file__).parent
 PROJECT = {path.name: path.read_text("utf-8") for path in (FOLDER / "projects/first").iterdir()}
 #: Mistakes that are none for a project which `init` writes.
 READABLE = {
-    "truths are positions from 0",
-    "truths have brackets",
-    "truths are the texts of options",
-    "choices are the options",
-    "choices are a mapping",
-}
-OPTIONS = ["red", "green", "blue", "grey"]
+    "truths are positions from 0", "truths have brackets", "truths are the texts of options",
+    "choices are the options", "choices are a mapping",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +78,7 @@ class Mistake:
     def _make_files(self) -> dict[str, str]:
         recorded = {"answer": self.answers, "completion": "A"}
         recorded |= {name: [cell] for name, cell in self.columns.items()}
-        rows = write_rows(recorded, self.rows) + self.appended
-        files = {**PROJECT, "rows.jsonl": rows}
+        files = {**PROJECT, "rows.jsonl": write_rows(recorded, self.rows) + self.appended}
         if self.questions is not None:
             files["q.jsonl"] = write_rows({"answer": "ABCD", **self.questions}, 12)
         for name, text in self.files.items():
@@ -98,12 +93,8 @@ class Mistake:
     def serve(self) -> TestServer:
         """Return the server of the model."""
         faults = {} if self.fault is None else {self.fault: 1.0}
-        behaviour = Behaviour(
-            faults=faults,
-            faulty_attempts=None,
-            api_key=self.api_key,
-            hang_seconds=2,
-        )
+        behaviour = Behaviour(faults=faults, faulty_attempts=None, hang_seconds=2)
+        behaviour = replace(behaviour, api_key=self.api_key)
         if self.reply is None:
             return TestServer("A", behaviour)
         answer = Reply(status=self.reply["status"], body=self.reply["body"].encode())
@@ -114,7 +105,7 @@ def write_rows(columns: Mapping[str, Sequence[object]], count: int) -> str:
     """Return so many rows of questions with these columns, whose cells come over and over."""
     numbered = [f"q{number}?" for number in range(1, count + 1)]
     table: dict[str, Sequence[object]]
-    table = {"question": numbered, "options": [OPTIONS], **columns}
+    table = {"question": numbered, "options": [["red", "green", "blue", "grey"]], **columns}
     cells = [islice(cycle(column), count) for column in table.values()]
     rows = [dict(zip(table, row, strict=True)) for row in zip(*cells, strict=True)]
     return "".join(f"{json.dumps(row)}\n" for row in rows)
@@ -133,12 +124,9 @@ MISTAKES = [
 def limit_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make each call at most twice, with short waits."""
     quick = {
-        "attempts": 2,
-        "unreadable_attempts": 2,
-        "attempt_seconds": 0.5,
-        "reach_seconds": 0.2,
+        "attempts": 2, "unreadable_attempts": 2, "attempt_seconds": 0.5, "reach_seconds": 0.2,
         "first_wait": 0.01,
-    }
+    }  # fmt: skip
     defaults = tuple(quick.get(limit.name, limit.default) for limit in fields(Limits))
     monkeypatch.setattr(Limits.__init__, "__defaults__", defaults)
 

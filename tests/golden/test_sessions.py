@@ -34,7 +34,6 @@ from answerkey.cli import app
 from answerkey.testing import TestServer
 
 FOLDER = Path(__file__).parent
-EXAMPLES = FOLDER.parents[1] / "examples"
 SESSIONS = sorted((FOLDER / "sessions").glob("*.txt"))
 #: Columns and fields whose values depend on the clock.
 TIMED = {"latency", "latency_seconds", "seconds", "started_at", "finished_at", "made", "duration"}
@@ -109,11 +108,8 @@ def read_page(path: Path) -> str:
 
 
 READERS: dict[str, Callable[[Path], str]] = {
-    "cat": read_text,
-    "files": list_files,
-    "table": read_table,
-    "page": read_page,
-}
+    "cat": read_text, "files": list_files, "table": read_table, "page": read_page,
+}  # fmt: skip
 
 
 def run_command(line: str, call: Call, model: str) -> tuple[str, str, int]:
@@ -162,7 +158,7 @@ def play(
             if kind == "# project":
                 for name in text.split(", "):
                     stored = FOLDER / "projects" / name
-                    source = stored if stored.exists() else EXAMPLES / name
+                    source = stored if stored.exists() else FOLDER.parents[1] / "examples" / name
                     shutil.copytree(source, folder / name)
             elif kind == "# environment":
                 name, _, value = text.partition("=")
@@ -174,8 +170,7 @@ def play(
             if not line.startswith("$ "):
                 yield line
                 continue
-            shown = show(line, *run_command(line[2:], call, model))
-            yield settle(shown, folder, port) + "\n"
+            yield settle(show(line, *run_command(line[2:], call, model)), folder, port) + "\n"
 
 
 @pytest.fixture

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tests.processes import run_python
 
 HERE = Path(__file__).parent
 #: What is promised for each case.
@@ -21,13 +21,9 @@ _ENTRY = re.compile(
 )
 
 ROW = {
-    "text": "hello",
-    "evil": "__class__",
-    "number": 7,
-    "choices": ["A", "B"],
-    "answer": "A",
+    "text": "hello", "evil": "__class__", "number": 7, "choices": ["A", "B"], "answer": "A",
     "meta": {"tags": ["x"]},
-}
+}  # fmt: skip
 ROWS = "".join(json.dumps({"id": f"row {number}", **ROW}) + "\n" for number in range(4))
 DATASET = "key: rows\ndisplay_name: Rows\nsource: {type: local, file_path: rows.jsonl}\n"
 PROMPT = '"{% for c in sample.choices %}{{ loop.index }}. {{ c }} {% endfor %}"'
@@ -101,15 +97,9 @@ def run_cases(
 ) -> dict[str, Outcome]:
     """Return the outcome of every case, one after the other in one process."""
     write_project(folder, evil=GOOD)
-    done = subprocess.run(
-        [sys.executable, str(HERE / "jail.py"), str(folder)],
-        input=json.dumps(cases),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600 + 60 * len(cases),
-        env={**os.environ, "SECRET_TOKEN": "this is the secret", **environment},
-    )
+    options: dict[str, Any] = {"input": json.dumps(cases), "timeout": 600 + 60 * len(cases)}
+    variables = {**os.environ, "SECRET_TOKEN": "this is the secret", **environment}
+    done = run_python(HERE / "jail.py", folder, env=variables, **options)
     assert done.returncode == 0, done.stderr[-2000:]
     outcomes = [Outcome(**json.loads(line)) for line in done.stdout.splitlines()]
     return {outcome.name: outcome for outcome in outcomes}

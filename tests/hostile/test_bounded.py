@@ -1,11 +1,10 @@
-"""Bounded templates are rendered in our own process, where even the worst of them are soon done;
-a worker renders the others, and stops them on the largest of rows.
-"""
+"""Templates of strangers do no harm, and even the worst that are rendered here are soon done."""
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 
 import pytest
 
@@ -15,19 +14,16 @@ from answerkey.templates.rendering import CPU_SECONDS, TemplateStopped, render_r
 from answerkey.templates.values import RowExcessError
 from answerkey.types import Row
 
+from .corpus import Outcome, read_templates, require_refusal, run_cases, write_evil
+
 #: Each column as large as a row that is rendered here may be.
 ROW = Row(
     {
-        "letters": ["a"] * 5400,
-        "same": ["a"] * 5400,
-        "lists": [["a"]] * 1600,
-        "words": "a b " * 4000,
-        "text": "é" * 16_000,
-        "number": 10**4200,
-        "json": "[" + "1," * 8000 + "1]",
-        "fields": {f"k{number}": "v" for number in range(1500)},
+        "letters": ["a"] * 5400, "same": ["a"] * 5400, "lists": [["a"]] * 1600,
+        "words": "a b " * 4000, "text": "é" * 16_000, "number": 10**4200,
+        "json": "[" + "1," * 8000 + "1]", "fields": {f"k{number}": "v" for number in range(1500)},
     }
-)
+)  # fmt: skip
 #: Known to be cheap, and not known to be.
 BOUNDED = [
     "{% if " + " and ".join(["sample.letters == sample.same"] * 60) + " %}{% endif %}",
@@ -88,8 +84,41 @@ def test_an_unbounded_template_costs_this_process_nothing(body: str) -> None:
     else:
         reason = outcome.message if isinstance(outcome, RowExcessError) else str(outcome)
     assert time.process_time() - started < CPU_SECONDS / 2
-    assert reason in {
-        "",
-        "the template takes more than 1,000,000 steps on this row",
-        "it takes more than 1 s of computing time on one row",
-    }
+    steps = "the template takes more than 1,000,000 steps on this row"
+    assert reason in {"", steps, "it takes more than 1 s of computing time on one row"}
+
+
+# Those that try harm are refused in time.
+
+ATTACKS = read_templates("attacks")
+BOMBS = read_templates("bombs")
+#: Refused on the row or when it is loaded; stopped; or not even a template.
+CODES = {"E112", "E120", "E206", "E207"}
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Outcome]:
+    """Return what became of the attacks, and after them of the bombs, which take more memory."""
+    cases: list[dict[str, object]] = [
+        {"name": name, "files": {"evil.yaml": write_evil(template)}}
+        for name, template in (ATTACKS | BOMBS).items()
+    ]
+    return run_cases(tmp_path_factory.mktemp("templates"), cases)
+
+
+def test_the_corpora_are_as_large_as_promised() -> None:
+    """At least 40 attacks, every published escape among them, and 15 bombs."""
+    assert len(ATTACKS) >= 40
+    assert len(BOMBS) >= 15
+    assert ATTACKS.keys() & BOMBS.keys() == set()
+    for name in ("2016-10745", "2019-10906", "2024-56201", "2024-56326", "2025-27516"):
+        assert any(title.startswith(f"CVE-{name}") for title in ATTACKS)
+
+
+@pytest.mark.parametrize("name", [*ATTACKS, *BOMBS])
+def test_a_hostile_template_is_refused(name: str, outcomes: Mapping[str, Outcome]) -> None:
+    """Within five seconds of computing and 300 MB, with place and reason; and nothing else happens:
+    no process, no file, no harm to the task beside it.
+    """
+    require_refusal(outcomes[name])
+    assert {error["code"] for error in outcomes[name].errors} <= CODES

@@ -39,19 +39,15 @@ FORMULA = re.compile(r"^\s*[=@＝＠]|^\s*[+\-](?![\d.\s]|$)|[;\t\r\n][\s\"]*[=@
 TASK = (Path(__file__).with_name("rows.yaml")).read_text(encoding="utf-8")
 THRESHOLD = {"type": "threshold", "metric": "Accuracy", "operator": ">=", "threshold": 0.99}
 RULE = {"key": "accurate", "display_name": "<i>\u202e\x1b[1m</i>", "definition": THRESHOLD}
-POLICIES = [{"key": "gate", "rules": [RULE]}]
 Call = Callable[..., Any]
 ROWS: list[dict[str, Any]] = [
     {
-        "sample_id": f"row-{number} {text}" if number % 2 else f"row-{number}",
-        "question": text,
-        "category": TEXTS[number % 9],
-        "choices": ["A", "B"],
-        "answer": "AB"[number % 2],
+        "sample_id": f"row-{number} {text}" if number % 2 else f"row-{number}", "question": text,
+        "category": TEXTS[number % 9], "choices": ["A", "B"], "answer": "AB"[number % 2],
         f"column {TEXTS[0]} {FORMULAS[0]}": TEXTS[(number + 1) % len(TEXTS)],
     }
     for number, text in enumerate(TEXTS)
-]
+]  # fmt: skip
 
 
 def write_jsonl(path: Path, rows: Sequence[Mapping[str, object]] = ROWS) -> None:
@@ -98,7 +94,7 @@ def run_rows(folder: Path, form: str, call: Call) -> Ran:
     plan = {
         "datasets": [{"key": "rows", "display_name": TERMINAL[0], "source": source}],
         "tasks": [{"$ref": "task.yaml"}],
-        "policies": POLICIES,
+        "policies": [{"key": "gate", "rules": [RULE]}],
         "evaluation": {
             "key": "rows",
             "display_name": TURNED[0] + TEXTS[0],
@@ -137,10 +133,8 @@ def test_texts_arrive_at_the_model_byte_for_byte(form: str, tmp_path: Path, call
     """
     result = run_rows(tmp_path, form, call)
     texts = [[str(message["content"]).encode() for message in pair] for pair in result.messages]
-    expected = [
-        [row["question"].encode(), f"Q: {row['question']} ({row['category']})".encode()]
-        for row in ROWS
-    ]
+    asked = [(row["question"], row["category"]) for row in ROWS]
+    expected = [[text.encode(), f"Q: {text} ({kind})".encode()] for text, kind in asked]
     assert sorted(texts) == sorted(expected)
     assert ACTIVE.findall(result.printed) == []
 

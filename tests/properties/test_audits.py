@@ -94,8 +94,7 @@ def test_completions_are_reread_as_one_by_one(
     choices = [tuple(labels) for _, labels, _ in rows]
     options = [None if option_texts is None else tuple(option_texts) for _, _, option_texts in rows]
     passages = list(zip(texts, choices, options, strict=True))
-    result = reread(passages, (*RULE_NAMES, *EXTRACTORS), is_told=is_told)
-    for name, column in result.items():
+    for name, column in reread(passages, (*RULE_NAMES, *EXTRACTORS), is_told=is_told).items():
         for (text, labels, option_texts), label in zip(rows, column, strict=True):
             if text is None:
                 assert label is None

@@ -37,18 +37,12 @@ FLOATS = st.floats() | st.sampled_from(
 WHOLE = st.integers(-(2**63), 2**63 - 1)
 #: Types of columns with what they hold.
 PLAIN: dict[Any, st.SearchStrategy[Any]] = {
-    pl.String(): TEXTS,
-    pl.Int64(): WHOLE,
-    pl.UInt64(): st.integers(0, 2**64 - 1),
-    pl.Boolean(): st.booleans(),
-    pl.Float64(): FLOATS,
-    pl.Float32(): st.floats(width=32),
-    pl.Categorical(): TEXTS,
-    pl.Date(): st.dates(date(1, 1, 1)),
-    pl.Decimal(20, 3): st.decimals(-1000, 1000, places=3),
-    pl.Binary(): st.binary(max_size=4),
+    pl.String(): TEXTS, pl.Int64(): WHOLE, pl.UInt64(): st.integers(0, 2**64 - 1),
+    pl.Boolean(): st.booleans(), pl.Float64(): FLOATS, pl.Float32(): st.floats(width=32),
+    pl.Categorical(): TEXTS, pl.Date(): st.dates(date(1, 1, 1)),
+    pl.Decimal(20, 3): st.decimals(-1000, 1000, places=3), pl.Binary(): st.binary(max_size=4),
     pl.Null(): st.none(),
-}
+}  # fmt: skip
 
 
 def nest(
@@ -172,16 +166,14 @@ def test_csv_says_what_its_values_say(values: pl.Series, is_raw: bool) -> None: 
     )
     _, *cells = csv.reader(io.StringIO(b"".join(written).decode(), newline=""), strict=True)
     if values.dtype.is_nested():
-        texts = pl.Series(
-            [None if value is None else to_json(value) for value in values.to_list()],
-            dtype=pl.String,
-        )
+        as_json = [None if value is None else to_json(value) for value in values.to_list()]
+        texts = pl.Series(as_json, dtype=pl.String)
         shown = texts if is_raw else guard_column(texts)
         assert [cell[0] for cell in cells] == [text or "" for text in shown]
     elif values.dtype == pl.String:
         shown = values if is_raw else guard_column(values)
         assert [cell[0] for cell in cells] == [text or "" for text in shown]
     elif values.dtype == pl.Float64:
-        assert [float(cell[0]) if cell[0] else None for cell in cells] == clean_numbers(
+        assert [float(text) if text else None for (text, *_) in cells] == clean_numbers(
             values.to_list()
         )

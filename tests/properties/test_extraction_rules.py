@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -105,12 +106,8 @@ def test_the_table_holds_what_judge_gives(name: str) -> None:
         options = pl.Series("options", option_lists, dtype=pl.List(pl.String))
         frame = pl.DataFrame([options]).with_columns(truth=pl.lit(names[0]))
         samples = samples_from_frame(frame, pl.Series(map(str, range(len(texts)))))
-        scorer = StringEqualsMcqa(
-            "{{ sample.truth }}",
-            list(choices),
-            extraction=extraction,
-            options="{{ sample.options }}",
-        )
+        scorer = StringEqualsMcqa("{{ sample.truth }}", list(choices), extraction=extraction)
+        scorer = replace(scorer, options="{{ sample.options }}")
         answers = [Completion(text) for text in texts]
         completions = Completions.build(samples.ids, answers, source="recorded")
         scores = score_table(scorer, samples, completions).rows()

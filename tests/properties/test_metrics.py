@@ -46,14 +46,7 @@ from answerkey.metrics.classification import (
 )
 from answerkey.metrics.moments import Max, Min, StdDev, WeightedAverage
 from answerkey.metrics.task_counts import count_rows
-from answerkey.types import (
-    Completion,
-    Completions,
-    GroupValue,
-    MetricValue,
-    Samples,
-    Scores,
-)
+from answerkey.types import Completion, Completions, GroupValue, MetricValue, Samples, Scores
 
 #: `make test-long` draws three times as many examples.
 IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
@@ -77,13 +70,8 @@ SHARED_METRICS: tuple[Metric, ...] = (
     Calibration("real", "is_correct"),
 )
 
-DESIGNS = (
-    Design(),
-    Design(("group",)),
-    Design(cluster_by="cluster"),
-    Design(("group", "cluster"), "cluster"),
-    Design(("group",), "cluster"),
-)
+COLUMN_LISTS = ((), ("group",), ("group", "cluster"))
+DESIGNS = [Design(by, cluster) for by in COLUMN_LISTS for cluster in (None, "cluster")]
 TRIALS = Trials(
     2,
     (
@@ -96,11 +84,8 @@ OF_TRIALS = (*SHARED_METRICS, Mean("is_correct.pass@2"), StdDev("is_correct.pass
 
 
 Row = dict[str, object]
-reals = (
-    st.floats(allow_nan=True, allow_infinity=True)
-    | st.none()
-    | st.sampled_from([0.1, 0.2, -0.0, 1e16, 1.0])
-)
+reals = st.none() | st.sampled_from([0.1, 0.2, -0.0, 1e16, 1.0])
+reals |= st.floats(allow_nan=True, allow_infinity=True)
 mixed = st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.none() | st.integers(0, 2)
 weights = st.floats(0, 1e6) | st.none()
 letters = st.sampled_from(["A", "B", "C", None])
@@ -108,17 +93,12 @@ rows = st.fixed_dictionaries(
     {
         "status": st.sampled_from(["SCORED"] * 6 + ["FAILED", "ERROR"]),
         "excluded_by": st.sampled_from([None] * 6 + ["rule"]),
-        "is_correct": st.sampled_from([0.0, 1.0, None]),
-        "real": reals,
-        "mixed": mixed,
-        "weight": weights,
-        "count": st.integers(0, 3) | st.none(),
-        "truth": letters,
-        "predicted": letters,
-        "group": st.sampled_from(["x", "y", None]),
+        "is_correct": st.sampled_from([0.0, 1.0, None]), "real": reals, "mixed": mixed,
+        "weight": weights, "count": st.integers(0, 3) | st.none(), "truth": letters,
+        "predicted": letters, "group": st.sampled_from(["x", "y", None]),
         "cluster": st.integers(0, 6) | st.none(),
     }
-)
+)  # fmt: skip
 designs = st.sampled_from(DESIGNS)
 cut_places = st.lists(st.integers(0, 30), max_size=4)
 
@@ -317,11 +297,10 @@ def _describe_rows(chunk: Sequence[Row]) -> RowFacts:
     return describe_rows(samples, built, scores, main="s", columns=["subject"])
 
 
-OUTCOMES = st.lists(st.booleans(), min_size=1, max_size=12)
 REALS = st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=8)
 
 
-@given(OUTCOMES, st.data())
+@given(st.lists(st.booleans(), min_size=1, max_size=12), st.data())
 def test_pass_at_k_is_the_unbiased_estimator(outcomes: list[bool], data: st.DataObject) -> None:
     """pass@k is 1 - C(n-c, k)/C(n, k), pass^k is C(c, k)/C(n, k), as the nearest floats."""
     k = data.draw(st.integers(1, len(outcomes)))

@@ -50,11 +50,8 @@ SCALARS = st.one_of(
     st.sampled_from(["", "1", "0", "None", "a", "{{ 7*7 }}", "007"]),
     st.text(max_size=3),
 )
-CELLS = st.one_of(
-    SCALARS,
-    st.lists(SCALARS, max_size=3),
-    st.dictionaries(st.sampled_from(["k", "items", "x"]), SCALARS, max_size=2),
-)
+MAPPINGS = st.dictionaries(st.sampled_from(["k", "items", "x"]), SCALARS, max_size=2)
+CELLS = st.one_of(SCALARS, st.lists(SCALARS, max_size=3), MAPPINGS)
 TOKENS = "{{ }} {{- -}} {% %} {# #} ' \" \\ ( ) [ ] { } . sample sample.a upper tojson 1 0 endif x"
 PIECES = [
     *TOKENS.split(), "{% raw %}", "{%- raw -%}", "{% endraw %}", " ", "\n", " | ", " / ", "if ",

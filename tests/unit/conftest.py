@@ -56,9 +56,7 @@ class Bucket:
     def list(self, prefix: str = "") -> list[str]:
         """Return the keys below a prefix."""
         listing = ET.fromstring(self._ask("GET", f"/{self.name}?list-type=2&prefix={prefix}"))  # noqa: S314 - of our own server
-        return sorted(
-            element.text or "" for element in listing.iter() if element.tag.endswith("}Key")
-        )
+        return sorted(node.text or "" for node in listing.iter() if node.tag.endswith("}Key"))
 
     def read_all(self, prefix: str) -> dict[str, bytes]:
         """Return the objects below a prefix, by what follows it."""
@@ -86,15 +84,11 @@ def cloud_keys() -> Iterator[None]:
     the process. Nobody listens at the endpoint until a test names another.
     """
     settings = {
-        "AWS_ACCESS_KEY_ID": "AKIACANARY000000",
-        "AWS_SECRET_ACCESS_KEY": CANARY,
-        "AWS_SESSION_TOKEN": TOKEN_CANARY,
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
-        "AWS_EC2_METADATA_DISABLED": "true",
-        "AWS_CONFIG_FILE": "/no/such/file",
-        "AWS_SHARED_CREDENTIALS_FILE": "/no/such/file",
-    }
+        "AWS_ACCESS_KEY_ID": "AKIACANARY000000", "AWS_SECRET_ACCESS_KEY": CANARY,
+        "AWS_SESSION_TOKEN": TOKEN_CANARY, "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_CONFIG_FILE": "/no/such/file", "AWS_SHARED_CREDENTIALS_FILE": "/no/such/file",
+    }  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         for name, value in settings.items():
             patch.setenv(name, value)

@@ -87,7 +87,7 @@ class KeptSolver(Solver):
     def solve(self, samples: Samples, **_: object) -> Completions:
         """Return the text, once for each sample."""
         return Completions.build(
-            samples.ids, [Completion(self.text)] * len(samples), source="recorded"
+            samples.ids, [Completion(self.text) for _ in samples], source="recorded"
         )
 
 
@@ -101,9 +101,8 @@ class KeptSource:
 
     def read(self, *, name: str) -> Any:  # noqa: ANN401 - a table
         """Return so many rows."""
-        return load_rows(
-            [{"question": f"Q{number}", "answer": "A"} for number in range(self.size)], name=name
-        )
+        rows = [{"question": f"Q{n}", "answer": "A"} for n in range(self.size)]
+        return load_rows(rows, name=name)
 
 
 class KeptModel:

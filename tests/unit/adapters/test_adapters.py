@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.processes import run_python
 
 from answerkey.adapters import LmEvalFilter, reward
 from answerkey.reader import read
@@ -27,24 +26,15 @@ def load_corpus() -> list[dict[str, Any]]:
 def test_importing_the_adapters_loads_the_reader_and_no_program() -> None:
     """Neither a program that is adapted to nor a heavy library of ours is there afterwards."""
     names = (
-        "inspect_ai",
-        "lm_eval",
-        "lighteval",
-        "torch",
-        "numpy",
-        "polars",
-        "pydantic",
+        "inspect_ai", "lm_eval", "lighteval", "torch", "numpy", "polars", "pydantic",
         "answerkey.types",
-    )
+    )  # fmt: skip
     script = (
         "import sys; from answerkey.adapters import LmEvalFilter, reward\n"
         "reward(['B'], 'AB', 'B'); LmEvalFilter().apply([['B']], [{'choices': ['x', 'y']}])\n"
         f"print([name for name in {names!r} if name in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "[]"
+    assert run_python("-c", script, check=True).stdout.strip() == "[]"
 
 
 def test_a_reward_is_what_the_reader_says() -> None:
@@ -91,18 +81,14 @@ def test_options_may_be_known_of_some_questions_only() -> None:
         ([{"content": "The answer is (B)."}], 1.0),
         ([{"role": "assistant", "content": "A"}, {"role": "assistant", "content": "B"}], 1.0),
         ([{"role": "assistant", "content": "B"}, {"role": "tool", "content": "A"}], 1.0),
-        (
-            [{"role": "assistant", "content": [{"type": "text", "text": "B"}, {"type": "image"}]}],
-            1.0,
-        ),
+        ([{"role": "assistant", "content": [{"type": "text", "text": "B"}, {"type": "image"}]}],
+         1.0),
         ([{"role": "assistant", "content": None, "tool_calls": []}], 0.0),
         ([{"role": "user", "content": "B"}], 0.0),
         ([], 0.0),
     ],
-)
-def test_of_chat_messages_the_last_of_the_assistant_is_read(
-    messages: list[dict[str, Any]], expected: float
-) -> None:
+)  # fmt: skip
+def test_the_last_assistants_text_is_read(messages: list[dict[str, Any]], expected: float) -> None:
     """Content is a text, a list of parts, or nothing."""
     assert reward([messages], LETTERS, "B") == [expected]
 
@@ -141,9 +127,7 @@ def test_the_filter_makes_each_response_a_choice_or_the_fallback() -> None:
         ({"options": None, "choices": ["A", "B", "C"]}, "[invalid]"),
     ],
 )
-def test_the_filter_finds_choices_and_options_in_the_document(
-    fields: dict[str, Any], expected: str
-) -> None:
+def test_the_filter_finds_choices_in_the_document(fields: dict[str, Any], expected: str) -> None:
     """Fields are named, also inside of a field; labels may be listed."""
     doc = {"options": {"text": CITIES, "label": ["1", "2", "3"]}}
     assert LmEvalFilter(**fields).apply([["It is Canberra."]], [doc]) == [[expected]]

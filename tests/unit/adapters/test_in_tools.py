@@ -173,14 +173,10 @@ def load_rows() -> list[dict[str, Any]]:
     Where a reply answers nothing the truth is A, and every fourth truth is another than the answer.
     """
     rows = [json.loads(line) for line in CORPUS.read_text(encoding="utf-8").splitlines()]
-    kept = [
-        row for row in rows if row["options"] and "".join(row["choices"]) in ascii_uppercase[:10]
-    ]
-    kept = [
-        row
-        for row in kept
-        if row["choices"][0] == "A" and len(set(row["options"])) == len(row["options"])
-    ]
+    letters = ascii_uppercase[:10]
+    kept = [row for row in rows if row["options"] and "".join(row["choices"]) in letters]
+    kept = [row for row in kept if row["choices"][0] == "A"]
+    kept = [row for row in kept if len({*row["options"]}) == len(row["options"])]
     for number, row in enumerate(kept):
         answer = row["choices"].index(row["label"] or "A")
         row["answer"] = row["choices"][(answer + (number % 4 == 0)) % len(row["choices"])]
@@ -290,14 +286,8 @@ def test_inspect_scores_its_own_log_again(tool: Callable[..., str], tmp_path: Pa
     """`inspect score` of a log that Inspect's own scorer has judged; it holds both scores then."""
     task = take_block("python", "inspect_scorer").replace("inspect_scorer()", "choice()")
     log = evaluate(tool, f"from inspect_ai.scorer import choice\n{task}")
-    words = (
-        "--scorer",
-        "answerkey/stated_answer",
-        "--action",
-        "append",
-        "--output-file",
-        "again.eval",
-    )
+    command = "--scorer answerkey/stated_answer --action append --output-file again.eval"
+    words = command.split()
     told = {"MADE_API_KEY": "none", "MADE_BASE_URL": "http://127.0.0.1:9"}
     tool("inspect", "-m", "inspect_ai", "score", log, *words, **told)
     rows = compare(tmp_path / "again.eval", "stated_answer")
@@ -307,17 +297,14 @@ def test_inspect_scores_its_own_log_again(tool: Callable[..., str], tmp_path: Pa
     assert own.tasks[0].their_mean < sum(rows["their_score"]) / len(ROWS)
 
 
-def test_the_scorer_says_what_it_read_and_refuses_what_it_cannot_judge(
-    tool: Callable[..., str],
-) -> None:
+def test_the_scorer_says_what_it_read_and_what_it_cannot_judge(tool: Callable[..., str]) -> None:
     """A target of several letters, no choices, and a shuffle that rewrites completions are
     errors.
     """
     right, several, listed, *errors = json.loads(tool("inspect", "-c", INSPECT))
     told = {"validity_reason": None, "part": "option_text"}
     assert right == ["C", "B", "It is Canberra.", {**told, "span": right[3]["span"]}]
-    assert several[:2] == ["I", None]
-    assert several[3]["validity_reason"] == "NOTHING_STATED"
+    assert (several[:2], several[3]["validity_reason"]) == (["I", None], "NOTHING_STATED")
     assert listed[:2] == ["C", "D"]
     messages = (
         "the answer 'AB' is not one of the choices",
@@ -332,16 +319,9 @@ def test_lm_eval_evaluates_with_the_filter(tool: Callable[..., str], tmp_path: P
     (tmp_path / "capitals.yaml").write_text(take_block("yaml", "LmEvalFilter"))
     program = LM_EVAL.replace("PATTERN", repr(NUMBER.pattern))
     words = (
-        "--model",
-        "made",
-        "--tasks",
-        "capitals",
-        "--include_path",
-        ".",
-        "--log_samples",
-        "--output_path",
-        "out",
-    )
+        "--model", "made", "--tasks", "capitals", "--include_path", ".", "--log_samples",
+        "--output_path", "out",
+    )  # fmt: skip
     tool("lm-eval", "-c", program, *words)
     (log,) = (tmp_path / "out").rglob("samples_capitals_*.jsonl")
     rows = compare(log, "exact_match,stated_answer")
@@ -353,15 +333,8 @@ def test_lighteval_evaluates_with_the_metric(tool: Callable[..., str], tmp_path:
     """`lighteval` with the page's file of tasks."""
     (tmp_path / "capitals.py").write_text(take_block("python", "lighteval_metric"))
     (tmp_path / "model.py").write_text(LIGHTEVAL_MODEL.replace("PATTERN", repr(NUMBER.pattern)))
-    words = (
-        "custom",
-        "made",
-        "model.py",
-        "capitals|0",
-        "--custom-tasks",
-        "capitals.py",
-        "--save-details",
-    )
+    command = "custom made model.py capitals|0 --custom-tasks capitals.py --save-details"
+    words = command.split()
     tool("lighteval", "-c", LIGHTEVAL, *words, "--output-dir", "out")
     (log,) = (tmp_path / "out").rglob("details_*.parquet")
     compare(log, "stated_answer")

@@ -103,9 +103,7 @@ def test_a_promise_is_missed_above_its_bound_only() -> None:
     assert results[0].to_cells()[-2:] == ["2.10", "at most 2 MISSED"]
 
 
-def test_the_page_keeps_what_was_written_by_hand(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_page_keeps_what_people_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the table and the line about the machine change."""
     page = tmp_path / "performance.md"
     marks = "<!-- measured: table -->", "<!-- /measured -->"

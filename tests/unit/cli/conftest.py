@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.forked import Forked
+from tests.projects import SCORER, describe_solver, describe_task
 
 from answerkey.testing import TestServer
 
@@ -31,24 +32,7 @@ ROWS = """\
 {"question": "three", "answer": "C", "completion": null}
 {"question": "four", "answer": "C", "completion": "\\u001b[31mB"}
 """
-PROMPT = [{"role": "user", "content": "{{ sample.question }}"}]
-SCORER = {
-    "type": "string_equals_mcqa",
-    "ground_truth_choice": "{{ sample.answer }}",
-    "choices": [*"ABCD"],
-}
-QUIZ = {
-    "key": "quiz",
-    "display_name": "Quiz",
-    "description": "Questions with four options.",
-    "definition": {
-        "solver": {
-            "type": "single_turn_solver",
-            "input_builder": {"type": "chat_completion", "input_messages": PROMPT},
-        },
-        "scorers": [SCORER],
-    },
-}
+QUIZ = describe_task(solver=describe_solver(), scorers=[{**SCORER, "choices": [*"ABCD"]}])
 
 
 class Terminal(io.StringIO):
@@ -126,8 +110,6 @@ def quiz(tmp_path: Path, server: TestServer, monkeypatch: pytest.MonkeyPatch) ->
     """
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "task.yaml").write_text(json.dumps(QUIZ))
-    rows = [
-        {"question": f"question {number}?", "answer": "ABCD"[number % 4]} for number in range(120)
-    ]
+    rows = [{"question": f"question {n}?", "answer": "ABCD"[n % 4]} for n in range(120)]
     write_rows(tmp_path / "rows.jsonl", rows)
     return ["task.yaml", "--dataset", "rows.jsonl", "--model", f"{server.url}#m"]

@@ -81,9 +81,7 @@ def test_samples_that_are_left_out_are_no_draw(call: Call, project: Path) -> Non
     drawn.
     """
     condition = "{op: equals, expression: sample.answer, value: B}"
-    action = (
-        f"  actions:\n    - {{key: others, filter: {condition}, action: exclude_from_metrics}}\n"
-    )
+    action = f"  actions:\n    - {{key: rest, filter: {condition}, action: exclude_from_metrics}}\n"
     rows: list[dict[str, object]] = [{"answer": letter, "completion": "A"} for letter in "ABB"]
     shown = call("show", score(call, project, rows, task=action))
     assert (shown.code, "drawn at random" in shown.out) == (0, False)
@@ -127,10 +125,8 @@ def test_a_sample_is_named_once_however_many_trials_show_it(call: Call, project:
         for name, text in (("000001", "A"), ("000002", "Answer: B"))
         for trial in range(3)
     ]
-    trials, words = (
-        "  trials: {num_trials: 3}\n",
-        ("--completions", write_rows(project / "said.jsonl", said)),
-    )
+    trials = "  trials: {num_trials: 3}\n"
+    words = ("--completions", write_rows(project / "said.jsonl", said))
     run = score(call, project, [{"answer": "A"}, {"answer": "B"}], *words, task=trials)
     assert "3 completions on which the rules disagree, such as 000002\n" in call("audit", run).out
 

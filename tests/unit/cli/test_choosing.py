@@ -24,7 +24,6 @@ from .conftest import QUIZ, Call, write_rows
 
 SECONDS = 60
 CONFIG = "{url: 'http://127.0.0.1:9/v1', model_key: m}"
-KEY = "sk-canary-0123456789"
 
 
 @pytest.fixture
@@ -37,7 +36,7 @@ def words(quiz: list[str]) -> list[str]:
 def offered(server: TestServer, monkeypatch: pytest.MonkeyPatch) -> TestServer:
     """Return a server that stands where Ollama would; a provider's key is set, too."""
     monkeypatch.setenv("OLLAMA_BASE_URL", server.url)
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-0123456789")
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     return server
 
@@ -93,14 +92,11 @@ def open_screen(*words: str, **streams: int) -> Iterator[Screen]:
 
 SAID = [
     {
-        "sample_id": f"s{number}",
-        "question": "q",
-        "answer": "A",
-        "said": {"x": "A", "y": one},
+        "sample_id": f"s{number}", "question": "q", "answer": "A", "said": {"x": "A", "y": one},
         "z": "B",
     }
     for number, one in enumerate("AAB")
-]
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -143,23 +139,15 @@ def test_a_missing_column_is_found_before_any_is_scored(call: Call, said: list[s
 
 def test_several_models_and_several_columns_exclude_each_other(call: Call, said: list[str]) -> None:
     """Nothing says whose completions are in which column."""
-    more = [
-        "--completion-column",
-        "z",
-        "--completion-column",
-        "said.x",
-        "--model",
-        "builtin/random",
-    ]
+    options = "--completion-column z --completion-column said.x --model builtin/random"
+    more = options.split()
     assert call("run", *said, *more).code == 0
     refused = call("run", *said, *more, "--model", "builtin/longest")
     assert refused.code == 2
     assert "`--model` and `--completion-column` are both given several times" in refused.err
 
 
-def test_bare_names_of_the_caller_yield_to_keys_of_the_run_file(
-    call: Call, server: TestServer, words: list[str]
-) -> None:
+def test_bare_names_yield_to_run_files(call: Call, server: TestServer, words: list[str]) -> None:
     """A key is meant before a provider's model, and a slip of the pen in a key is none of a
     provider.
     """

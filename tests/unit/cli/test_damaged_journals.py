@@ -88,9 +88,7 @@ DAMAGES: dict[str, tuple[Callable[[], object], int]] = {
 
 
 @pytest.mark.parametrize("kind", DAMAGES)
-def test_lost_records_are_told_and_asked_again(
-    call: Call, stop: Stop, server: TestServer, kind: str
-) -> None:
+def test_lost_calls_are_asked_again(call: Call, stop: Stop, server: TestServer, kind: str) -> None:
     """No changed letter is taken for an answer.
 
     Exactly what is lost is asked again; nothing, no warning.

@@ -98,9 +98,7 @@ def spoil(run: Path, kind: str, file: str) -> tuple[str, str]:
         ("another number", METRICS),
     ],
 )
-def test_what_is_missing_or_changed_is_named(
-    call: Call, spoiled: Path, command: str, kind: str, file: str
-) -> None:
+def test_damage_is_named(call: Call, spoiled: Path, command: str, kind: str, file: str) -> None:
     """Without completions an audit would read no answer."""
     named, why = spoil(spoiled, kind, file)
     require_named(call, spoiled, command, named, why)
@@ -148,11 +146,9 @@ def test_a_list_of_runs_shows_which_one_is_damaged(call: Call, spoiled: Path) ->
     """The others are shown."""
     shutil.copytree("done", spoiled.parent / "whole")
     (spoiled / SCORES).unlink()
-    told = {
-        Path(one["path"]).name: one for one in call("runs", spoiled.parent, "--json").json["runs"]
-    }
-    assert told["whole"]["status"] == "complete"
-    assert told["run"]["status"] == "unreadable"
+    runs = call("runs", spoiled.parent, "--json").json["runs"]
+    told = {Path(run["path"]).name: run for run in runs}
+    assert (told["whole"]["status"], told["run"]["status"]) == ("complete", "unreadable")
 
 
 def test_a_run_of_another_version_names_it(call: Call, spoiled: Path) -> None:
@@ -178,8 +174,6 @@ def test_an_incomplete_run_whose_tables_are_damaged_is_resumed(call: Call) -> No
     assert call("export", "done", "--to", "jsonl").code == 0
     file.write_text(json.dumps(told), encoding="utf-8")
     source = Path("done/tasks/small/task.json")
-    source.write_text(
-        source.read_text(encoding="utf-8").replace("answer", "anzwer"), encoding="utf-8"
-    )
+    source.write_text(source.read_text().replace("answer", "anzwer"))
     refused = call("resume", "done")
     assert (refused.code, f"`{source}` has changed" in refused.err) == (2, True)

@@ -12,6 +12,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from tests.projects import describe_solver
 from tests.unit.shapes import CAPITALS, SHAPES, Shape
 
 import answerkey as ak
@@ -76,8 +77,7 @@ def test_a_saved_project_does_the_same(call: Call, shape: Shape, tmp_path: Path)
     words = ("--model", "builtin/random?seed=3")
     direct = call("run", path.name, *words, "--save", "saved", "--json")
     assert "project: saved\n" in direct.err
-    saved = call("run", "saved", "--json")
-    assert strip(direct.json) == strip(saved.json)
+    assert strip(direct.json) == strip(call("run", "saved", "--json").json)
     asked = [call("run", one, *words, "--dry-run", "--json").json for one in (path.name, "saved")]
     assert asked[0] == asked[1]
     lines = {
@@ -118,10 +118,8 @@ def test_completions_in_the_file_are_scored(call: Call) -> None:
 
     `score` and `run` do the same.
     """
-    rows = [
-        row | {"generated_text": f"The answer is {letter}."}
-        for row, letter in zip(ROWS, "BABB", strict=True)
-    ]
+    said = [{"generated_text": f"The answer is {letter}."} for letter in "BABB"]
+    rows = [row | reply for row, reply in zip(ROWS, said, strict=True)]
     write_rows(Path("both.jsonl"), rows)
     scored = call("score", "both.jsonl", "--json", "--save", "kept")
     assert "completion `generated_text`" in scored.err
@@ -147,16 +145,10 @@ def test_completions_of_another_file_are_scored(call: Call, mine: str) -> None:
 
 def test_the_caller_corrects_what_was_recognised(call: Call) -> None:
     """`--column` decides what fits in two ways, in every command that takes a data file."""
-    rows = [
-        {"question": "?", "options": ["x", "y", "z"], "answer": 1 + number % 2}
-        for number in range(4)
-    ]
+    rows = [{"question": "?", "options": ["x", "y", "z"], "answer": 1 + n % 2} for n in range(4)]
     write_rows(Path("mine.jsonl"), rows)
-    for words in (
-        "run mine.jsonl --model builtin/longest",
-        "check mine.jsonl",
-        "audit-dataset mine.jsonl",
-    ):
+    asked = "run mine.jsonl --model builtin/longest"
+    for words in (asked, "check mine.jsonl", "audit-dataset mine.jsonl"):
         refused = call(*words.split())
         assert refused.code == 2
         assert "the truths can be read in 2 ways, which all fit" in refused.err + refused.out
@@ -232,9 +224,8 @@ def test_an_address_is_a_data_file(call: Call, mine: str) -> None:
         done = call("run", url, "--model", KNOWING, "--out", "one", "--save", "kept")
         served.shutdown()
     assert (done.code, done.err.startswith(SAID)) == (0, True)
-    written = [
-        path for folder in ("one", "kept") for path in Path(folder).rglob("*") if path.is_file()
-    ]
+    paths = [*Path("one").rglob("*"), *Path("kept").rglob("*")]
+    written = [path for path in paths if path.is_file()]
     told = b"".join(path.read_bytes() for path in written) + (done.out + done.err).encode()
     assert b"verysecret" not in told
     assert f"url: http://127.0.0.1:{served.server_port}/{mine}".encode() in told
@@ -277,17 +268,10 @@ def test_hostile_columns_are_run_and_saved(call: Call, monkeypatch: pytest.Monke
 def test_names_of_ones_own_files_have_defaults(call: Call, mine: str) -> None:
     """A task needs no `key`, `display_name` or `description`, a dataset no `display_name`."""
     scorer = {"type": "string_equals_mcqa", "ground_truth_choice": "B", "choices": ["A", "B"]}
-    prompt = [{"role": "user", "content": "{{ sample.question }}"}]
-    solver = {
-        "type": "single_turn_solver",
-        "input_builder": {"type": "chat_completion", "input_messages": prompt},
-    }
-    Path("quiz.yaml").write_text(
-        json.dumps({"definition": {"solver": solver, "scorers": [scorer]}})
-    )
-    told = call(
-        "run", "quiz.yaml", "--dataset", mine, "--model", "builtin/constant?choice=B", "--json"
-    )
+    definition = {"solver": describe_solver(), "scorers": [scorer]}
+    write_rows(Path("quiz.yaml"), [{"definition": definition}])
+    model = ("--model", "builtin/constant?choice=B")
+    told = call("run", "quiz.yaml", "--dataset", mine, *model, "--json")
     assert (told.code, told.json["tasks"][0]["key"]) == (0, "quiz")
     Path("mine.yaml").write_text(json.dumps({"source": {"type": "local", "file_path": mine}}))
     words = ("run", "quiz.yaml", "--dataset", "mine.yaml", "--model", "builtin/constant?choice=B")
@@ -320,11 +304,8 @@ def test_mmlus_own_csv_has_no_header(call: Call, tmp_path: Path) -> None:
     told = call("run", "abstract_test.csv", "--model", KNOWING, "--json", "--save", "new")
     (task,) = told.json["tasks"]
     assert (told.code, task["counts"]["samples"], task["metrics"][0]["value"]) == (0, 4, 1.0)
-    assert told.err.startswith(
-        "abstract_test.csv: 4 rows; no header line; question `question`, options `A`, "
-        "`B`, `C`, `D`, "
-        "truth `answer` (label)\n"
-    )
+    columns = "question `question`, options `A`, `B`, `C`, `D`, truth `answer` (label)"
+    assert told.err.startswith(f"abstract_test.csv: 4 rows; no header line; {columns}\n")
     again = call("run", str(tmp_path / "new"), "--model", KNOWING, "--json")
     assert strip(again.json) == strip(told.json)
     assert call("audit-dataset", "abstract_test.csv", "-q").code == 0
@@ -333,9 +314,7 @@ def test_mmlus_own_csv_has_no_header(call: Call, tmp_path: Path) -> None:
 def test_many_options_are_numbered(call: Call) -> None:
     """The prompt asks for a number, and replies of two digits are read."""
     options = [f"name {number}" for number in range(1, 31)]
-    rows = [
-        {"question": "Who?", "options": options, "answer": place} for place in (0, 9, 26, 26, 29)
-    ]
+    rows = [{"question": "Who?", "options": options, "answer": n} for n in (0, 9, 26, 26, 29)]
     write_rows(Path("many.jsonl"), rows)
     asked = call("run", "many.jsonl", "--model", "builtin/random", "--dry-run").out
     assert "  | 27. name 27\n" in asked
@@ -350,12 +329,7 @@ def test_many_options_are_numbered(call: Call) -> None:
 def test_json_booleans_are_true_and_false(call: Call) -> None:
     """Whoever answers in these words is understood."""
     rows = [{"question": f"Is {number} even?", "answer": number % 2 == 0} for number in range(4)]
-    replies = [
-        {"completion": "True"},
-        {"completion": "False"},
-        {"completion": "A"},
-        {"completion": "A"},
-    ]
+    replies = [{"completion": text} for text in ("True", "False", "A", "A")]
     write_rows(Path("even.jsonl"), rows)
     write_rows(Path("replies.jsonl"), replies)
     told = call("score", "even.jsonl", "--completions", "replies.jsonl", "--json")

@@ -63,9 +63,8 @@ def test_error_clustered_by_subject(call: Call, folder: Path) -> None:
 def test_macro_average_over_subjects(call: Call, folder: Path) -> None:
     """0.8458, beside the micro average 0.8504."""
     shown = call("show", folder / OPUS, "--group-by", "subject", "--digits", "4").out
-    line = next(
-        one for one in shown.split("Averages by subject")[1].splitlines() if "Accuracy" in one
-    )
+    table = shown.split("Averages by subject")[1]
+    line = next(one for one in table.splitlines() if "Accuracy" in one)
     assert line.split()[:3] == ["Accuracy", "0.8504", "0.8458"]
 
 

@@ -60,22 +60,16 @@ def calls_model(folder: str) -> str:
     return str(json.loads(Path(folder, "run.json").read_text())["tasks"][0]["model"]["name"])
 
 
-def test_cached_tokens_are_counted_priced_and_exported(
-    call: Call, server: BatchServer, words: Words
-) -> None:
+def test_cached_tokens_have_their_price(call: Call, server: BatchServer, words: Words) -> None:
     """In the summary, in `--json` and in the export; the third number of `--price` is theirs."""
-    usage = {
-        "prompt_tokens": 100,
-        "completion_tokens": 10,
-        "prompt_tokens_details": {"cached_tokens": 40},
-    }
+    usage: dict[str, object] = {"prompt_tokens": 100, "completion_tokens": 10}
+    usage["prompt_tokens_details"] = {"cached_tokens": 40}
     said = {"choices": [{"message": {"role": "assistant", "content": "A"}}], "usage": usage}
     server.change(Reply(body=json.dumps(said).encode()))
     words = [*words, "--num-samples", "10", "--cache-policy", "reuse"]
     done = call("run", *words, "--out", "here", "--price", "1:2:0.1", "--json")
     calls = done.json["tasks"][0]["calls"]["solve"]
-    assert calls["prompt_tokens"] == 1000
-    assert calls["cached_tokens"] == 400
+    assert (calls["prompt_tokens"], calls["cached_tokens"]) == (1000, 400)
     assert calls["cache_write_tokens"] == 0
     assert calls["cost"] == pytest.approx((600 * 1 + 400 * 0.1 + 100 * 2) / 1e6)
     shown = call("show", "here").out
@@ -125,8 +119,7 @@ def test_a_dry_run_knows_the_cache(call: Call, server: BatchServer, words: Words
 def test_max_calls_stops_before_it_is_passed(call: Call, server: BatchServer, words: Words) -> None:
     """Exit code 3, no percentage, the way to go on; `resume` asks only the rest."""
     stopped = call("run", *words, "--out", "half", "--max-calls", "30")
-    assert stopped.code == 3
-    assert stopped.out == ""
+    assert (stopped.code, stopped.out) == (3, "")
     assert stopped.err.startswith("error[E305]: stopped at the limit of 30 calls\n")
     assert stopped.err.endswith("to continue: answerkey resume half\n")
     assert server.asked.total == 30
@@ -152,9 +145,6 @@ def test_max_cost_stops_before_it_is_passed(call: Call, server: BatchServer, wor
     assert 0 < entry["calls"]["solve"]["cost"] <= 0.004
 
 
-NO_KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL")
-
-
 @pytest.mark.parametrize(
     ("model", "options", "why"),
     [
@@ -162,18 +152,15 @@ NO_KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL")
         *((None, ["--price", text], "not of the form `IN:OUT`") for text in ("1:", "a:b", "-1:2")),
         ("openai/gpt-4.1-nano", [], "`OPENAI_API_KEY` is not set"),
         ("http://127.0.0.1:9/v1/completions#m", ["--batch"], "has no batches that answerkey knows"),
-        (
-            None,
-            ["--batch", "--max-cost", "1", "--price", "1:1"],
-            "`--max-cost` cannot hold in a batch",
-        ),
+        (None, ["--batch", "--max-cost", "1", "--price", "1:1"],
+         "`--max-cost` cannot hold in a batch"),
         ("?topk=20&reasoning_effort=low#m", [], "has no parameter `topk`"),
         ("?echo=true#m", [], "the API `chat` does not take `echo`"),
         ("?extra_body.messages=x#m", [], "`messages` of `extra_body` is set by answerkey itself"),
         ("?Temperature=0#m", [], "has no parameter `Temperature`"),
         ("?seed=1&seed=2#m", [], "a parameter is given more than once"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_asked_is_refused_before_anything_is(
     call: Call,
     server: BatchServer,
@@ -187,7 +174,7 @@ def test_what_cannot_be_asked_is_refused_before_anything_is(
 
     Also of the last of several models.
     """
-    for name in NO_KEYS:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "a-key-of-no-use")
     model = f"{server.url}{model}" if model and model[0] == "?" else model or words[-1]
@@ -269,10 +256,8 @@ def test_a_batch_has_the_numbers_of_single_calls_and_costs_half(
     costs = [one["calls"]["solve"].pop("cost") for one in (batch, single)]
     assert 0 < costs[0] == pytest.approx(costs[1] / 2, abs=1e-6)
     plan[plan.index(words[-1])] += "?max_tokens=5"
-    dry = [
-        call("run", *plan, "--dry-run", *more).json["dry_run"]["tasks"][0]
-        for more in (["--batch"], [])
-    ]
+    planned = [call("run", *plan, "--dry-run", *more).json for more in (["--batch"], [])]
+    dry = [one["dry_run"]["tasks"][0] for one in planned]
     assert 0 < dry[0]["cost"] == dry[1]["cost"] / 2
     for calls in (batch["calls"]["solve"], single["calls"]["solve"]):
         calls["latency"] = None
@@ -304,10 +289,10 @@ def test_a_batch_under_way_is_collected_by_resume(
         _, said = process.communicate(timeout=300)
     if how != signal.SIGKILL:
         assert process.returncode == 128 + how
-        assert (
+        goes_on = (
             "warning: the batch `batch_1` of 120 calls goes on at the endpoint, and is paid for\n"
-            in said
         )
+        assert goes_on in said
         assert said.endswith("\nto continue: answerkey resume half\n")
     early = call("resume", "half", "--no-batch")
     assert early.code == 2
@@ -315,17 +300,13 @@ def test_a_batch_under_way_is_collected_by_resume(
     server.change(batch_polls=1)
     server.forget()
     assert call("resume", "half").code == 0
-    more = {
-        "openai": ["/v1/files/file-2/content"],
-        "anthropic": [f"{BATCHES[api]}/batch_1/results"],
-    }
+    more = {"openai": ["/v1/files/file-2/content"]}
+    more["anthropic"] = [f"{BATCHES[api]}/batch_1/results"]
     assert server.asked.by_path == dict.fromkeys([f"{BATCHES[api]}/batch_1", *more.get(api, ())], 1)
     assert set(server.asked.by_prompt.values()) == {1}
 
 
-def test_calls_of_a_batch_that_failed_may_be_sent_one_by_one(
-    call: Call, server: BatchServer, words: Words
-) -> None:
+def test_failed_batches_may_be_sent_singly(call: Call, server: BatchServer, words: Words) -> None:
     """An expired batch leaves the run incomplete; `resume --no-batch` asks the rest."""
     server.change(batch_polls=1, batch_outcome="expired")
     assert call("run", *words, "--batch", "--out", "half").code == 3
@@ -395,9 +376,7 @@ def test_a_run_goes_on_where_no_cluster_is(call: Call, server: BatchServer, word
     assert server.asked.total == 120
 
 
-def test_a_cluster_that_says_nothing_is_gone(
-    call: Call, words: Words, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mute_cluster_is_gone(call: Call, words: Words, monkeypatch: pytest.MonkeyPatch) -> None:
     """Something else may listen where a cluster was."""
     pytest.importorskip("ray")
     monkeypatch.setattr("answerkey.engines.ray_engine._ANSWER_SECONDS", 0.2)
@@ -468,9 +447,7 @@ def test_connections_of_a_finished_task_are_closed(server: BatchServer, words: W
     assert server.asked.total == 3 * 120
 
 
-def test_several_models_end_with_what_failed_and_how_to_go_on(
-    call: Call, server: BatchServer, words: Words
-) -> None:
+def test_several_models_end_with_what_failed(call: Call, server: BatchServer, words: Words) -> None:
     """Exit code 3.
 
     The others are complete. `resume`, `compare` and `report` take the folder of all runs.

@@ -44,9 +44,7 @@ def test_a_log_is_scored_as_it_lies(call: Call, name: str) -> None:
 
 def test_a_file_of_questions_is_no_log(call: Call) -> None:
     """And no importer is looked for; a folder with a run file is that."""
-    file = write(
-        "data.jsonl", *[{**ASKED, "id": str(number), "completion": "B"} for number in range(3)]
-    )
+    file = write("data.jsonl", *[{**ASKED, "id": name, "completion": "B"} for name in "012"])
     scored = call("score", file, "--json")
     assert scored.json["tasks"][0]["metrics"][0]["value"] == 1.0
     assert "log (" not in scored.err
@@ -62,9 +60,7 @@ def test_what_is_no_log_is_not_taken_for_one(call: Call) -> None:
     Path("note.txt").write_text("no log", encoding="utf-8")
     done = call("score", "note.txt", "--as", "log")
     assert (done.code, "`note.txt` is not a known kind of log" in done.err) == (2, True)
-    file = write(
-        "said.jsonl", *[{**ASKED, "id": str(number), "completion": "B"} for number in range(3)]
-    )
+    file = write("said.jsonl", *[{**ASKED, "id": name, "completion": "B"} for name in "012"])
     done = call("score", file, "--as", "log", "--json")
     assert (done.code, "log (plain)" in done.err) == (0, True)
     marked = write("marked.jsonl", {**ASKED, "completion": "B", "pred": "B"})

@@ -66,19 +66,11 @@ def test_runs_lists_what_there_is(call: Call, run_folder: Path) -> None:
 
 def test_the_next_steps_name_this_run(call: Call, project: Path) -> None:
     """And a sample that is worth a look."""
-    score = (
-        "score",
-        project / "task.yaml",
-        "--dataset",
-        "rows.jsonl",
-        "--completion-column",
-        "completions.m",
-    )
-    write_rows(
-        Path("rows.jsonl"),
-        [{"answer": "A", "completions": {"m": name}} for name in ("A", "so", "B")],
-    )
-    done = call(*score, "--out", "runs/a").err
+    score = f"score {project}/task.yaml --dataset rows.jsonl"
+    words = f"{score} --completion-column completions.m".split()
+    rows = [{"answer": "A", "completions": {"m": text}} for text in ("A", "so", "B")]
+    write_rows(Path("rows.jsonl"), rows)
+    done = call(*words, "--out", "runs/a").err
     assert "  answerkey report runs/a " in done
     assert "  answerkey audit runs/a " in done
     assert "  answerkey compare runs/a OTHER_RUN " in done
@@ -89,9 +81,7 @@ def test_a_comparison_that_cannot_be_made_is_not_proposed(call: Call, project: P
     """Beside a run with other truths there is nothing to compare with."""
     words = ("score", project / "task.yaml", "--dataset", "rows.jsonl")
     for name, answers in {"a": "ABC", "b": "BBC"}.items():
-        write_rows(
-            Path("rows.jsonl"), [{"answer": answer, "completion": "A"} for answer in answers]
-        )
+        write_rows(Path("rows.jsonl"), [{"answer": truth, "completion": "A"} for truth in answers])
         done = call(*words, "--out", f"runs/{name}")
     assert "E508" in call("compare", "runs/a", "runs/b").err
     assert "  answerkey compare runs/b OTHER_RUN " in done.err
@@ -115,8 +105,7 @@ def test_a_run_of_two_tasks(call: Call, project: Path) -> None:
         encoding="utf-8",
     )
     assert call("run", project, "--out", "runs/both").code == 0
-    listed = "  8  25.00 % [4.56, 69.94] and 1 more task\n"
-    assert listed in call("runs").out
+    assert "  8  25.00 % [4.56, 69.94] and 1 more task\n" in call("runs").out
     assert call("explain", "both", "1").out.count("Sample 000001 in task ") == 2
     assert call("explain", "both", "1", "--task", "other").out.count("Sample 000001 in task ") == 1
     refused = call("explain", "both", "1", "--task", "othr")

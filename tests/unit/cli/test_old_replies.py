@@ -26,9 +26,7 @@ def words(tmp_path: Path, server: TestServer, quiz: list[str]) -> list[str]:
     """Return the arguments of a run of 40 questions, of which `A`, said to all of them, answers
     ten.
     """
-    rows = [
-        {"question": f"question {number}?", "answer": "ABCD"[number % 4]} for number in range(40)
-    ]
+    rows = [{"question": f"question {n}?", "answer": "ABCD"[n % 4]} for n in range(40)]
     write_rows(tmp_path / "rows.jsonl", rows)
     assert server.asked.total == 0
     return quiz
@@ -84,8 +82,7 @@ def test_reused_replies_are_said_in_the_summary_and_the_gate(
     done = call("run", *words, "--summary", "summary.md", "--junit", "junit.xml", "--json")
     assert (done.code, server.asked.total) == (1, 40)
     (task,) = done.json["tasks"]
-    assert task["reused"] == REUSED
-    assert task["calls"]["solve"]["cached"] == 40
+    assert (task["reused"], task["calls"]["solve"]["cached"]) == (REUSED, 40)
     assert task["calls"]["solve"]["oldest_seconds"] // 3600 == 76
     assert f"{REUSED}." in done.json["gates"][0]["explanation"]
     shown = call("show", "again").out
@@ -99,9 +96,7 @@ def test_reused_replies_are_said_in_the_summary_and_the_gate(
     assert REUSED in Path("page.html").read_text()
 
 
-def test_a_changed_reply_is_asked_again_and_counted(
-    call: Call, server: TestServer, words: list[str]
-) -> None:
+def test_changed_replies_are_asked_again(call: Call, server: TestServer, words: list[str]) -> None:
     """Forty letters that were changed in the file change no number."""
     words = [*words, "--cache-policy", "reuse"]
     assert read_accuracy(call("run", *words, "--json")) == 0.25
@@ -112,13 +107,10 @@ def test_a_changed_reply_is_asked_again_and_counted(
     done = call("run", *words, "--json")
     assert (done.code, read_accuracy(done), server.asked.total) == (0, 0.25, 7)
     assert done.json["tasks"][0]["reused"].startswith("33 of 40 replies were reused from the cache")
-    told = (
-        f"warning: 7 records of the call cache `{CACHE.absolute()}` changed on disk and are "
-        "asked again"
-    )
+    cache = f"the call cache `{CACHE.absolute()}`"
+    told = f"warning: 7 records of {cache} changed on disk and are asked again"
     assert done.json["notices"][0].startswith(told)
-    again = call("run", *words, "--json")
-    assert (again.json["notices"], server.asked.total) == ([], 7)
+    assert (call("run", *words, "--json").json["notices"], server.asked.total) == ([], 7)
 
 
 def test_the_progress_of_a_resumed_run_counts_all_answers(words: list[str]) -> None:

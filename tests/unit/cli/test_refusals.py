@@ -70,7 +70,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("line", "code", "message", "hint"), REFUSED, ids=[one[0] for one in REFUSED]
+    ("line", "code", "message", "hint"), REFUSED, ids=[row[0] for row in REFUSED]
 )
 def test_a_command_that_cannot_be_done_is_explained(
     call: Call,

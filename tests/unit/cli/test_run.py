@@ -13,15 +13,9 @@ from .conftest import TASK, Call, write_rows
 
 Words = tuple[str, ...]
 COUNTS = {
-    "samples": 4,
-    "scored": 4,
-    "valid": 1,
-    "invalid": 3,
-    "refused": 0,
-    "declined": 0,
-    "failed": 0,
+    "samples": 4, "scored": 4, "valid": 1, "invalid": 3, "refused": 0, "declined": 0, "failed": 0,
     "errors": 0,
-}
+}  # fmt: skip
 
 
 def test_score_prints_the_summary_and_where_the_run_lies(call: Call, words: Words) -> None:
@@ -33,10 +27,8 @@ def test_score_prints_the_summary_and_where_the_run_lies(call: Call, words: Word
     assert done.code == 0
     assert "run here\n" in done.out
     assert "  Accuracy  25.00 %  [4.56, 69.94]  4\n" in done.out
-    assert (
-        "  4 samples = 4 scored + 0 failed + 0 errors\n"
-        "  scored = 1 valid + 3 invalid (refused by provider 0, declined 0)\n" in done.out
-    )
+    scored = "  scored = 1 valid + 3 invalid (refused by provider 0, declined 0)\n"
+    assert f"  4 samples = 4 scored + 0 failed + 0 errors\n{scored}" in done.out
     assert "\x1b" not in done.out
     assert done.err.startswith("Next\n  answerkey report here ")
 
@@ -64,9 +56,8 @@ def test_completions_may_come_from_a_file(call: Call, words: Words) -> None:
 def test_wrong_rows_of_the_dataset_stop_the_run(call: Call, project: Path, words: Words) -> None:
     """Without `--allow-failed` nothing is run; with it they are FAILED, listed and explained."""
     rows = project / "rows.jsonl"
-    rows.write_text(
-        rows.read_text(encoding="utf-8").replace('"C", "completion": null', '"E", "completion": ""')
-    )
+    wrong = rows.read_text().replace('"C", "completion": null', '"E", "completion": ""')
+    rows.write_text(wrong)
     refused = call("score", *words, "--out", "here")
     assert (refused.code, "error[E204]" in refused.err, Path("here").exists()) == (2, True, False)
     allowed = call("score", *words, "--out", "here", "--allow-failed", "25%")
@@ -88,12 +79,10 @@ def test_an_incomplete_run_exits_with_three(call: Call, project: Path, words: Wo
     assert load_run("here").status == "incomplete"
 
 
-@pytest.mark.parametrize(
-    "option", [("--max-cost", "1"), ("--max-calls", "0"), ("--stop-on-nonsense",)]
-)
-def test_limits_concern_live_models_alone(call: Call, words: Words, option: Words) -> None:
+@pytest.mark.parametrize("option", ["--max-cost 1", "--max-calls 0", "--stop-on-nonsense"])
+def test_limits_concern_live_models_alone(call: Call, words: Words, option: str) -> None:
     """Where nothing is asked there is nothing to limit."""
-    assert call("run", *words, *option).code == 0
+    assert call("run", *words, *option.split()).code == 0
 
 
 @pytest.fixture
@@ -156,9 +145,8 @@ def test_a_project_without_mistakes_passes(call: Call, words: Words) -> None:
 
 def test_every_mistake_is_found_at_once(call: Call, project: Path, words: Words) -> None:
     """Exit code 2; each error has its place."""
-    spoiled = TASK.replace("description", "descripion").replace(
-        "    - type: string_equals_mcqa\n", "    - key: x\n"
-    )
+    spoiled = TASK.replace("description", "descripion")
+    spoiled = spoiled.replace("    - type: string_equals_mcqa\n", "    - key: x\n")
     (project / "task.yaml").write_text(spoiled, encoding="utf-8")
     checked = call("check", *words)
     assert checked.code == 2

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.processes import run_python
 
 from answerkey.cli import SAME_SIGNAL
 from answerkey.testing import TestServer
@@ -258,11 +259,6 @@ def test_how_to_go_on_is_told_whichever_interrupt_arrives() -> None:
     """A library may raise one of its own for the same signal, and the run notes there how to go
     on.
     """
-    done = subprocess.run(
-        [sys.executable, "-c", ANOTHER],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_python("-c", ANOTHER)
     assert (done.returncode, json.loads(done.stdout)["resume"]) == (130, "answerkey resume half")
     assert done.stderr.endswith("to continue: answerkey resume half\n")

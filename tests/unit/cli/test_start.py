@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.processes import run_python
+from tests.projects import SCORER
 
 from answerkey._version import __version__
 from answerkey.cli import app
@@ -61,13 +61,11 @@ def test_quiet_works_before_and_after_the_command(call: Call, words: tuple[str, 
     ("commands", "unused"),
     [
         ([["--help"], ["run", "--help"]], {"polars", "pydantic", "ruamel", "jinja2", "rich"}),
-        (
-            [["-q", "show", "small/done"], ["show", "small/done", "--json"], ["runs", "small"]],
-            UNUSED,
-        ),
+        ([["-q", "show", "small/done"], ["show", "small/done", "--json"], ["runs", "small"]],
+         UNUSED),
     ],
     ids=["help", "show"],
-)
+)  # fmt: skip
 @pytest.mark.usefixtures("run_folder")
 def test_no_more_is_loaded_than_needed(commands: list[list[str]], unused: set[str]) -> None:
     """Help needs no library for tables or YAML.
@@ -78,12 +76,7 @@ def test_no_more_is_loaded_than_needed(commands: list[list[str]], unused: set[st
         f"import sys; from answerkey.cli import main; [main(words) for words in {commands!r}];"
         f"loaded = sorted({unused!r} & set(sys.modules)); sys.exit(str(loaded) if loaded else 0)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_python("-c", script)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -94,18 +87,12 @@ def test_scoring_loads_no_more_than_it_needs(tmp_path: Path) -> None:
     pydantic or of ours.
     """
     metrics = [{"type": "mean", "field": "is_correct", "name": "accuracy"}]
-    rule = {
-        "type": "string_equals_mcqa",
-        "ground_truth_choice": "{{ sample.answer }}",
-        "choices": [*"AB"],
-    }
-    definition = {"dataset": {"key": "d"}, "scorers": [{**rule, "metrics": metrics}]}
+    definition = {"dataset": {"key": "d"}, "scorers": [{**SCORER, "metrics": metrics}]}
     task = {"key": "t", "display_name": "t", "description": "t", "definition": definition}
     (tmp_path / "t.yaml").write_text(json.dumps(task))
     write_rows(tmp_path / "d.jsonl", [{"answer": letter} for letter in "ABA"])
-    write_rows(
-        tmp_path / "c.jsonl", [{"completion": name} for name in ("A", "B. yes", "Answer: A")]
-    )
+    said = ("A", "B. yes", "Answer: A")
+    write_rows(tmp_path / "c.jsonl", [{"completion": text} for text in said])
     words = ["score", "t.yaml", "--dataset", "d.jsonl", "--completions", "c.jsonl", "--out", "r"]
     script = (
         "import gc, sys, importlib.metadata; importlib.metadata.entry_points = None;"
@@ -115,13 +102,7 @@ def test_scoring_loads_no_more_than_it_needs(tmp_path: Path) -> None:
         f"assert not loaded, loaded; assert len(modules) <= {MOST_MODULES}, sorted(modules);"
         "assert gc.get_freeze_count()"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-    )
+    done = run_python("-c", script, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
 
@@ -247,10 +228,7 @@ def test_a_log_is_imported_and_run(call: Call, log: Path) -> None:
         "  their verdict  `pred`: 100.00 % right, 2 judged",
         "  folder         imported/mine",
     ]
-    assert done.err.splitlines() == [
-        "next: answerkey run imported/mine",
-        "next: answerkey audit latest",
-    ]
+    assert done.err == "next: answerkey run imported/mine\nnext: answerkey audit latest\n"
     ran = call("run", "imported/mine")
     assert (ran.code, "Imported verdicts and ours" in ran.out) == (0, True)
     assert "of 2 completions; right by the imported verdicts 100.00 %, by ours 50.00 %" in ran.out
@@ -292,12 +270,9 @@ def test_completions_alone_say_how_they_are_scored(call: Call, tmp_path: Path) -
 def import_and_run(call: Call, model: str, said: str = "The answer is (A).") -> str:
     """Import a log of MMLU-Pro that this model wrote, run it as `runs/<model>` and return that."""
     row = {
-        "question": "Which?",
-        "options": ["one", "two"],
-        "answer": "A",
-        "pred": "A",
+        "question": "Which?", "options": ["one", "two"], "answer": "A", "pred": "A",
         "category": "maps",
-    }
+    }  # fmt: skip
     rows = [{**row, "question_id": number, "model_outputs": said} for number in range(3)]
     file = f"model_outputs_{model}_5shots.json"
     Path(file).write_text(json.dumps(rows), encoding="utf-8")

@@ -79,22 +79,13 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 COMMANDS = {
-    "score": "score TASK --dataset ROWS",
-    "check": "check TASK --dataset ROWS",
-    "show": "show ONE -v",
-    "markdown": "show ONE --format markdown",
-    "json": "show ONE --json",
-    "explain": "explain ONE HOSTILE1",
-    "audit": "audit ONE",
-    "compare": "compare ONE TWO",
-    "runs": "runs FOLDER",
-    "jsonl": "export ONE",
-    "csv": "export ONE --to csv",
-    "audit-dataset": "audit-dataset ROWS",
-    "no such run": "show FOLDER/HOSTILE",
-    "no such command": "HOSTILE",
-    "no such option": "show ONE --HOSTILE",
-}
+    "score": "score TASK --dataset ROWS", "check": "check TASK --dataset ROWS",
+    "show": "show ONE -v", "markdown": "show ONE --format markdown", "json": "show ONE --json",
+    "explain": "explain ONE HOSTILE1", "audit": "audit ONE", "compare": "compare ONE TWO",
+    "runs": "runs FOLDER", "jsonl": "export ONE", "csv": "export ONE --to csv",
+    "audit-dataset": "audit-dataset ROWS", "no such run": "show FOLDER/HOSTILE",
+    "no such command": "HOSTILE", "no such option": "show ONE --HOSTILE",
+}  # fmt: skip
 
 
 def name_words(folder: Path, command: str) -> list[str]:
@@ -164,13 +155,11 @@ def test_colour_is_for_those_who_look(
 @pytest.mark.parametrize(
     ("written", "shown"),
     [
-        (
-            line(Span("bad", "bad"), " [red]news[/red] :smile:  "),
-            "\x1b[1;31mbad\x1b[0m [red]news[/red] :smile:\n",
-        ),
+        (line(Span("bad", "bad"), " [red]news[/red] :smile:  "),
+         "\x1b[1;31mbad\x1b[0m [red]news[/red] :smile:\n"),
         (line("word " * 60 + "end"), "word " * 60 + "end\n"),
     ],
-)
+)  # fmt: skip
 def test_colour_changes_no_text(monkeypatch: pytest.MonkeyPatch, written: Line, shown: str) -> None:
     """Coloured output is the plain output with escapes around it.
 
@@ -235,9 +224,7 @@ def test_several_errors_are_shown_together(call: Call, monkeypatch: pytest.Monke
     assert [one["code"] for one in call("run", "x", "--json").json["errors"]] == ["E107", "E206"]
 
 
-def test_a_bug_of_ours_is_words_and_a_traceback_only_on_demand(
-    call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_our_bugs_show_tracebacks_on_demand(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     """E901 asks for a report; the traceback comes with `-v`, wherever it stands."""
     monkeypatch.setattr(evaluate_run, "read_plan", raising(ZeroDivisionError("division by zero")))
     short = call("run", "x").err
@@ -280,9 +267,7 @@ def test_the_exit_code_is_true_though_nobody_reads(
 ) -> None:
     """`answerkey run … 2>&1 | head -3` exits with 3, 1 or 2 as it would without the pipe."""
     monkeypatch.setenv(colour, "1")
-    rows = [
-        {"question": f"Which {n}?", "options": ["x", "y"], "answer": "AB"[n % 2]} for n in range(20)
-    ]
+    rows = [{"question": f"{n}?", "options": ["x", "y"], "answer": "AB"[n % 2]} for n in range(20)]
     write_rows(Path("rows.jsonl"), rows)
     if "done" in command:
         made = "run rows.jsonl --model builtin/random --fail-under 0.9 --out done"
@@ -343,8 +328,7 @@ def test_several_runs_are_a_block_of_bars(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_the_block_is_the_stage_until_a_model_is_asked() -> None:
     """First the checking, then the task."""
-    console = Console(file=io.StringIO(), width=80)
-    display = BlockDisplay(console)
+    display = BlockDisplay(Console(file=io.StringIO(), width=80))
     assert display.draw().plain == ""
     display.report("check", 1, 2)
     assert display.draw().plain.startswith("checking  ")

@@ -8,14 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.projects import SCORER
 
 import answerkey as ak
 
-SCORER = {
-    "type": "string_equals_mcqa",
-    "ground_truth_choice": "{{ sample.answer }}",
-    "choices": ["A", "B"],
-}
 TRUTHS = "AABBAABBAABB"
 Row = dict[str, Any]
 Make = Callable[..., ak.Run]

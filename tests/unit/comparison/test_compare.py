@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.projects import SCORER
 
 import answerkey as ak
 from answerkey.errors import DataError, RunError
 
-from .conftest import SCORER, TRUTHS, Make, rows_of
+from .conftest import TRUTHS, Make, rows_of
 
 Call = Callable[..., Any]
 RIGHT, WRONG, SAME = TRUTHS, "?" * 12, "A" * 12
@@ -144,13 +145,11 @@ def test_clusters_decide_by_a_t_test(make: Make) -> None:
 @pytest.mark.parametrize(
     ("change", "texts"),
     [
-        (
-            {"extraction": "first_character_literal", "key": "mine"},
-            ["the tasks of `a` and `b` differ", "`is_correct` of `mine` in `b`"],
-        ),
+        ({"extraction": "first_character_literal", "key": "mine"},
+         ["the tasks of `a` and `b` differ", "`is_correct` of `mine` in `b`"]),
         ({"metrics": [{"type": "mean", "field": "is_correct"}], "display_name": "Other"}, []),
     ],
-)
+)  # fmt: skip
 def test_other_rules_are_told(make: Make, change: dict[str, object], texts: list[str]) -> None:
     """Runs scored by other rules can be compared, which is said.
 
@@ -170,8 +169,7 @@ def test_trials_are_compared_by_their_means(make: Make) -> None:
     result = ak.compare(make("a", ["AB"] * 12), make("b", ["BB"] * 12))
     difference = result.pairs[0].difference
     assert (difference.n, difference.first, difference.value) == (12, 0.5, 0.0)
-    assert difference.flips is None
-    assert difference.evidence.p_method == "paired_t"
+    assert (difference.flips, difference.evidence.p_method) == (None, "paired_t")
     assert all(run.is_share for run in result.tasks[0].runs)
 
 

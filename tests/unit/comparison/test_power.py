@@ -86,12 +86,10 @@ def test_what_cannot_be_planned_is_refused(options: dict[str, Any], message: str
     assert caught.value.code == "E119"
 
 
-@pytest.mark.parametrize(
-    "words", [("--difference", "x"), ("--accuracy", "1/0"), ("--accuracy", "2")]
-)
-def test_what_is_no_number_is_refused(call: Call, words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("words", ["--difference x", "--accuracy 1/0", "--accuracy 2"])
+def test_what_is_no_number_is_refused(call: Call, words: str) -> None:
     """E119 with what to write."""
-    refused = call("power", *words)
+    refused = call("power", *words.split())
     assert (refused.code, "error[E119]" in refused.err) == (2, True)
 
 

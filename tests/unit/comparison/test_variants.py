@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.projects import SCORER, describe_solver, describe_task, write_rows
 
 import answerkey as ak
 from answerkey.comparison.compare import describe_variants
 from answerkey.testing import TestServer
-
-from .conftest import SCORER
 
 ROWS = [{"question": f"q{number}", "answer": "AB"[number % 2]} for number in range(20)]
 Called = Callable[..., Any]
@@ -30,11 +29,9 @@ SHOUTED = {"key": "shouted", "input_builder": build("{{ sample.question }}!")}
 
 def write(folder: Path, *variants: object, **changes: object) -> Path:
     """Write a task file and its rows; return the task file."""
-    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    solver = {"type": "single_turn_solver", "input_builder": build("{{ sample.question }}")}
-    definition = {"solver": solver, "scorers": [SCORER], "variants": list(variants), **changes}
-    task = {"key": "quiz", "display_name": "Quiz", "description": "", "definition": definition}
-    (folder / "task.yaml").write_text(json.dumps(task))
+    write_rows(folder / "rows.jsonl", ROWS)
+    definition = {"solver": describe_solver(), "scorers": [SCORER], "variants": variants, **changes}
+    (folder / "task.yaml").write_text(json.dumps(describe_task(**definition)))
     return folder / "task.yaml"
 
 

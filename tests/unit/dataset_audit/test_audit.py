@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.lazy import stats
-from tests.quiz import MCQA, write_lines, write_task
+from tests.projects import SCORER, write_rows, write_task
 
 import answerkey as ak
 from answerkey.dataset_audit import audit as auditing
@@ -26,7 +26,7 @@ Row = dict[str, object]
 
 def write(folder: Path, rows: Sequence[Mapping[str, object]], name: str = "rows.jsonl") -> Path:
     """Write rows as JSON lines."""
-    return write_lines(folder / name, rows)
+    return write_rows(folder / name, rows)
 
 
 def make_row(question: str, answer: object = "B", options: Sequence[object] = OPTIONS) -> Row:
@@ -141,8 +141,7 @@ def test_questions_that_are_asked_twice(tmp_path: Path) -> None:
         make_row(text.upper().replace(" ", "  "), "A", ["Canberra", "Sydney", "Perth", "Hobart"]),
         make_row(text, "A"),
     ]
-    path = write(tmp_path, rows)
-    result = audit(path)
+    result = audit(write(tmp_path, rows))
     assert count(result) == {"CONTRADICTING_TRUTHS": 1, "DUPLICATE_QUESTIONS": 2}
     (example,) = find(result, "DUPLICATE_QUESTIONS").examples
     assert example.note == "like 000022 (line 22) and 1 more"
@@ -209,7 +208,7 @@ def test_a_task_says_where_its_parts_are(tmp_path: Path) -> None:
 
     Config values and a dataset may be given.
     """
-    scorer = MCQA | {"ground_truth_choice": "{{ sample.key | upper }}", "choices": [*"ABCD"]}
+    scorer = SCORER | {"ground_truth_choice": "{{ sample.key | upper }}", "choices": [*"ABCD"]}
     task = write_task(tmp_path / "task.yaml", scorer | {"options": "{{ sample.texts }}"})
     rows = [{"question": f"Which {key}?", "key": key, "texts": OPTIONS} for key in "bx"]
     path = write(tmp_path, rows)

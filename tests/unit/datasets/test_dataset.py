@@ -35,10 +35,8 @@ def test_chunks_are_the_samples_in_order() -> None:
 
 def test_filters_must_all_hold_and_ids_stay() -> None:
     """Rows are numbered before they are filtered; `num_samples` counts those that pass."""
-    filters = (
-        RowFilter("equals", "{{ sample.subject }}", "a"),
-        RowFilter("greater_than", "{{ sample.n }}", 3),
-    )
+    is_a = RowFilter("equals", "{{ sample.subject }}", "a")
+    filters = (is_a, RowFilter("greater_than", "{{ sample.n }}", 3))
     dataset = open_dataset(InlineSource(ROWS, filters=filters), name="mine")
     assert dataset.samples().ids.to_list() == ["000006", "000008", "000010"]
     assert (dataset.rows_read, dataset.rows_filtered) == (10, 7)
@@ -75,9 +73,8 @@ def test_a_filter_that_fails_on_rows_is_refused() -> None:
 def test_filters_that_leave_nothing_are_refused() -> None:
     """A dataset whose rows are all filtered out gives E210 that says so."""
     source = InlineSource(ROWS, filters=(RowFilter("equals", "{{ sample.n }}", 99),))
-    with pytest.raises(
-        DataError, match=r"E210.*dataset `mine`: the filters leave none of its 10 rows\n"
-    ):
+    nothing = r"E210.*dataset `mine`: the filters leave none of its 10 rows\n"
+    with pytest.raises(DataError, match=nothing):
         open_dataset(source, name="mine")
 
 

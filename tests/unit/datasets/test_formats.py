@@ -62,17 +62,13 @@ def refuse(path: Path) -> list[str]:
     ],
     ids=range(18),
 )
-def test_rows_are_read_as_written(
-    write: Write, name: str, text: str, rows: list[list[object]]
-) -> None:
+def test_rows_are_as_written(write: Write, name: str, text: str, rows: list[list[object]]) -> None:
     """Text stays text, and every value keeps its type."""
     assert [list(row.values()) for row in load_table(write(name, text)).samples.rows()] == rows
 
 
 @pytest.mark.parametrize(("name", "text", "lines"), CASES["lines"])
-def test_a_row_knows_the_line_on_which_it_starts(
-    write: Write, name: str, text: str, lines: list[int]
-) -> None:
+def test_rows_know_their_first_line(write: Write, name: str, text: str, lines: list[int]) -> None:
     """Blank lines and line breaks inside cells are counted."""
     samples = load_table(write(name, text)).samples
     assert [samples.place(row).line for row in range(len(samples))] == lines
@@ -81,8 +77,7 @@ def test_a_row_knows_the_line_on_which_it_starts(
 def test_values_of_different_types_stay_as_they_are(write: Write) -> None:
     """No value takes the type of another in its column."""
     path = write("a.jsonl", '{"a": 1}\n{"a": "1"}\n{"a": 1.0}\n{"a": [1, null]}\n{"a": null}\n')
-    samples = load_table(path).samples
-    assert repr(samples.values("a")) == "[1, '1', 1.0, [1, None], None]"
+    assert repr(load_table(path).samples.values("a")) == "[1, '1', 1.0, [1, None], None]"
 
 
 @pytest.mark.parametrize(
@@ -212,9 +207,7 @@ def test_names_that_do_not_fit_are_refused(
         ("a.arrow", "stream"),
     ],
 )
-def test_binary_tables_are_read_with_row_numbers_as_lines(
-    write: Write, name: str, kind: str
-) -> None:
+def test_rows_of_binary_tables_have_numbers_as_lines(write: Write, name: str, kind: str) -> None:
     """Parquet, Arrow files and Arrow streams are read natively; a row's line is its number."""
     samples = load_table(write(name, dump(FRAME, kind))).samples
     assert [dict(row) for row in samples.rows()] == FRAME.to_dicts()
@@ -231,28 +224,23 @@ def test_binary_tables_are_read_with_row_numbers_as_lines(
         (pl.Series([0.5, None], dtype=pl.Float32), [0.5, None]),
         (pl.Series([Decimal("1.10"), None], dtype=pl.Decimal(10, 2)), ["1.10", None]),
         (pl.Series([dt.date(2026, 1, 2), None]), ["2026-01-02", None]),
-        (
-            pl.Series([dt.datetime(2026, 1, 2, 3, tzinfo=dt.UTC), None]),
-            ["2026-01-02T03:00:00+00:00", None],
-        ),
+        (pl.Series([dt.datetime(2026, 1, 2, 3, tzinfo=dt.UTC), None]),
+         ["2026-01-02T03:00:00+00:00", None]),
         (pl.Series(["a", None], dtype=pl.Categorical), ["a", None]),
         (pl.Series(["a", None], dtype=pl.Enum(["a"])), ["a", None]),
         (pl.Series([None, None], dtype=pl.Null), [None, None]),
         (pl.Series([[], [None]], dtype=pl.List(pl.Null)), [[], [None]]),
         (pl.Series([[1, 2], None], dtype=pl.Array(pl.UInt8, 2)), [[1, 2], None]),
         (pl.Series([["a"], None], dtype=pl.List(pl.Categorical)), [["a"], None]),
-        (
-            pl.Series([{"day": dt.date(2026, 1, 2), "n": 1}, None]),
-            [{"day": "2026-01-02", "n": 1}, None],
-        ),
+        (pl.Series([{"day": dt.date(2026, 1, 2), "n": 1}, None]),
+         [{"day": "2026-01-02", "n": 1}, None]),
         (pl.Series([b"text", None]), ["text", None]),
         (pl.Series([b"\xff", None]), ["/w==", None]),
     ],
-)
+)  # fmt: skip
 def test_foreign_types_become_values_of_json(column: pl.Series, expected: list[object]) -> None:
     """Every column type gives values that a template can print and a run folder can hold."""
-    samples = load_rows(pl.DataFrame({"x": column}), name="frame").samples
-    assert samples.values("x") == expected
+    assert load_rows(pl.DataFrame({"x": column}), name="frame").samples.values("x") == expected
 
 
 @pytest.mark.parametrize(
@@ -279,21 +267,13 @@ def test_a_file_without_rows_is_refused(write: Write, name: str) -> None:
     ("name", "raw", "hint"),
     [
         ("a.parquet", b"question,answer\n", "copy or download it again"),
-        (
-            "a.parquet",
-            dump(FRAME, "arrow"),
-            "by its first bytes this file is Arrow: name it `.arrow`",
-        ),
-        (
-            "a.arrow",
-            dump(FRAME, "parquet"),
-            "by its first bytes this file is Parquet: name it `.parquet`",
-        ),
+        ("a.parquet", dump(FRAME, "arrow"),
+         "by its first bytes this file is Arrow: name it `.arrow`"),
+        ("a.arrow", dump(FRAME, "parquet"),
+         "by its first bytes this file is Parquet: name it `.parquet`"),
     ],
-)
-def test_other_files_are_refused_with_what_they_are(
-    write: Write, name: str, raw: bytes, hint: str
-) -> None:
+)  # fmt: skip
+def test_refusals_say_what_a_file_is(write: Write, name: str, raw: bytes, hint: str) -> None:
     """A file of another format gives E202 and what it seems to be."""
     with pytest.raises(DataError, match=f"(?s)E202.*= help: {re.escape(hint)}$"):
         load_table(write(name, raw))
@@ -313,9 +293,7 @@ def type_cell(write: Write, cell: str, kind: ColumnKind) -> object:
 
 
 @pytest.mark.parametrize(("cell", "kind", "expected"), CASES["cells"])
-def test_cells_take_the_type_asked_for(
-    write: Write, cell: str, kind: ColumnKind, expected: object
-) -> None:
+def test_cells_take_their_type(write: Write, cell: str, kind: ColumnKind, expected: object) -> None:
     """Text cells become values; an empty cell is null."""
     result = type_cell(write, cell, kind)
     assert result == expected
@@ -344,13 +322,10 @@ def test_hostile_literals_are_refused(write: Write, cell: str) -> None:
 
 def test_unfit_cells_of_all_columns_are_reported_together(write: Write) -> None:
     """Every bad cell has its own error."""
-    with pytest.raises(
-        Problems, match=r"(?s)a\.csv:3, column `n`\n.*a\.csv:4, column `ok`$"
-    ) as caught:
-        load_table(
-            write("a.csv", "n,ok\n1,true\nx,false\n3,?\n"),
-            FileFields(columns={"n": "int", "ok": "json"}),
-        )
+    file = write("a.csv", "n,ok\n1,true\nx,false\n3,?\n")
+    places = r"(?s)a\.csv:3, column `n`\n.*a\.csv:4, column `ok`$"
+    with pytest.raises(Problems, match=places) as caught:
+        load_table(file, FileFields(columns={"n": "int", "ok": "json"}))
     assert len(caught.value.errors) == 2
 
 

@@ -44,11 +44,7 @@ def test_parts_of_joined_rows_know_their_files(write: Write, tmp_path: Path) -> 
         write(f"{name}.jsonl", f'{{"q": "{name}1"}}\n{{"q": "{name}2"}}\n')
     rows = read(FolderSource(str(tmp_path))).rows
     near = rows.slice(1, 3).load()
-    assert [str(near.place(number).file)[-7:] for number in range(3)] == [
-        "a.jsonl",
-        "b.jsonl",
-        "b.jsonl",
-    ]
+    assert [str(near.place(n).file)[-7:] for n in range(3)] == ["a.jsonl", "b.jsonl", "b.jsonl"]
     picked = rows.take(pl.Series([0, 3, 5])).load()
     assert picked.values("q") == ["a1", "b2", "c2"]
     assert [picked.place(number).line for number in range(3)] == [1, 2, 2]
@@ -73,15 +69,9 @@ def test_the_file_of_a_row_is_a_column_if_it_is_asked_for(write: Write, tmp_path
     (tmp_path / "deep").mkdir()
     write("deep/law_test.csv", "q\none\n")
     write("art_test.csv", "q\ntwo\n")
-    source = FolderSource(
-        str(tmp_path),
-        file_column="file",
-        derive={
-            "subject": "{{ sample.file | regex_replace('^.*/', '') | replace('_test.csv', '') }}"
-        },
-    )
-    samples = read(source).samples
-    assert [dict(row) for row in samples.rows()] == [
+    subject = "{{ sample.file | regex_replace('^.*/', '') | replace('_test.csv', '') }}"
+    source = FolderSource(str(tmp_path), file_column="file", derive={"subject": subject})
+    assert [dict(row) for row in read(source).samples.rows()] == [
         {"q": "two", "file": "art_test.csv", "subject": "art"},
         {"q": "one", "file": "deep/law_test.csv", "subject": "law"},
     ]
@@ -97,9 +87,8 @@ def test_derived_columns_see_the_row_as_the_file_has_it(write: Write) -> None:
 
 def test_filters_see_derived_columns_and_ids_may_be_derived(write: Write) -> None:
     """A derived `sample_id` is the id of the row."""
-    path = write("q.jsonl", '{"id": 7, "label": 0}\n{"id": 9, "label": 1}\n')
     source = LocalSource(
-        str(path),
+        str(write("q.jsonl", '{"id": 7, "label": 0}\n{"id": 9, "label": 1}\n')),
         derive={"sample_id": "{{ sample.id }}", "answer": "{{ 'AB'[sample.label] }}"},
         filters=(RowFilter("equals", "{{ sample.answer }}", "B"),),
     )
@@ -114,9 +103,7 @@ def test_a_template_that_fails_is_told_once_for_each_kind(write: Write) -> None:
     source = LocalSource(str(path), derive={"x": "{{ 'AB'[sample.a] }}", "y": "{{ sample.b }}"})
     with pytest.raises(Problems) as caught:
         read(source)
-    told = [
-        (error.code, error.message.split(":")[0], str(error.where)) for error in caught.value.errors
-    ]
+    told = [(one.code, one.message.split(":")[0], str(one.where)) for one in caught.value.errors]
     assert told == [
         ("E207", "derived column `x`", f"{path}:1"),
         ("E206", "derived column `y`", f"{path}:1, column `b`"),

@@ -40,8 +40,7 @@ def as_frame(samples: Samples) -> pl.DataFrame:
 def ask(*answers: object, **more: object) -> list[dict[str, Any]]:
     """Return a row for each answer, with four options."""
     return [
-        {"question": "Which colour?", "options": FOUR, "answer": answer, **more}
-        for answer in answers
+        {"question": "Which colour?", "options": FOUR, "answer": truth, **more} for truth in answers
     ]
 
 
@@ -117,9 +116,7 @@ def test_the_last_row_decides_as_much_as_the_first(monkeypatch: pytest.MonkeyPat
 def test_labels_of_the_table_come_before_places() -> None:
     """A number among the labels that a table states is a label; they are what may be answered."""
     choices = {"text": FOUR, "label": ["1", "2", "3", "4"]}
-    found, frame = read(
-        [{"question": "?", "choices": choices, "answer": name} for name in ("1", "2")]
-    )
+    found, frame = read([{"question": "?", "choices": choices, "answer": n} for n in ("1", "2")])
     assert (found.form, frame["truth"].to_list()) == ("label", ["1", "2"])
     assert frame["choices"][0].to_list() == ["1", "2", "3", "4"]
 
@@ -143,12 +140,9 @@ def test_several_questions_in_a_row_are_one_each() -> None:
     ]
     found, frame = read([{"id": "x", "article": "text", "questions": listed}])
     assert found.say() == {
-        "question": "questions.question",
-        "passage": "article",
-        "options": "questions.options",
-        "truth": "questions.gold_label:1",
-        "id": "id",
-    }
+        "question": "questions.question", "passage": "article", "options": "questions.options",
+        "truth": "questions.gold_label:1", "id": "id",
+    }  # fmt: skip
     assert frame.select("sample_id", "question", "truth", "passage").rows() == [
         ("x-1", "q1", "D", "text"),
         ("x-2", "q2", "A", "text"),
@@ -163,10 +157,8 @@ def test_right_and_wrong_answers_are_shuffled_by_content() -> None:
 
     The right one is not always at the same place.
     """
-    rows = [
-        {"question": f"q{at}", "correct_answer": "yes", "incorrect_answers": ["no", "so"]}
-        for at in range(60)
-    ]
+    answers = {"correct_answer": "yes", "incorrect_answers": ["no", "so"]}
+    rows = [{"question": f"q{number}", **answers} for number in range(60)]
     frame = read(rows)[1]
     for options, label in frame.select("options", "truth").rows():
         assert options["ABC".index(label)] == "yes"
@@ -247,9 +239,7 @@ def test_truths_that_are_hidden_are_refused(truth: object) -> None:
         (ask("A", choices=["x", "y", "z", "v"])[0], {}, "E215", "2 ways"),
     ],
 )
-def test_what_is_not_there_is_named(
-    row: Row, chosen: dict[str, str], code: str, words: str
-) -> None:
+def test_what_is_missing_is_named(row: Row, chosen: dict[str, str], code: str, words: str) -> None:
     """With the columns that there are."""
     with pytest.raises(DataError, match=words) as caught:
         read([row], **chosen)

@@ -39,11 +39,10 @@ def match(
     rows: Cells | Rows, dataset: Dataset, column: str | None = None, num_trials: int = 1
 ) -> Completions:
     """Return the completions of these rows for the samples of a dataset."""
-    table = (
-        load_rows(rows, name="answers.jsonl", by_trial=True).rows
-        if isinstance(rows, Sequence)
-        else rows
-    )
+    if isinstance(rows, Sequence):
+        table = load_rows(rows, name="answers.jsonl", by_trial=True).rows
+    else:
+        table = rows
     result = match_completions(table, dataset, column=column, num_trials=num_trials)
     return result.read(dataset.samples())
 
@@ -103,7 +102,7 @@ def test_rows_with_ids_are_matched_in_any_order() -> None:
         (2, "c", "bc", None),
     ],
 )
-def test_rows_without_ids_are_matched_by_order(
+def test_rows_without_ids_go_by_order(
     count: int, ids: str, kept: str, expected: str | None
 ) -> None:
     """One completion per row of the dataset, of its filtered rows, or of the selected head of
@@ -187,9 +186,7 @@ def test_statuses_of_the_file_are_kept() -> None:
 
 
 @pytest.mark.parametrize(("column", "cells", "expected"), CASES["beside"])
-def test_what_stands_beside_a_completion_comes_along(
-    column: str, cells: list[object], expected: list[object]
-) -> None:
+def test_other_columns_come_along(column: str, cells: list[object], expected: list[object]) -> None:
     """Verdicts of others, why it ended, log-probabilities; what has no such form is left out."""
     result = load([{"completion": "A", column: cell} for cell in cells], "ab")
     assert [getattr(completion, column) for completion in result] == expected
@@ -292,10 +289,8 @@ def test_real_files_are_read_whole() -> None:
     samples = load_table(FOLDER / "helm_mmlu" / "helm_mmlu.jsonl").samples
     assert len(samples) == 14_014
     assert isinstance(samples.row(0)["completions"], dict)
-    for model, right in (
-        ("anthropic_claude-3-opus-20240229", 11_918),
-        ("openai_gpt-4o-2024-05-13", 11_886),
-    ):
+    known = {"anthropic_claude-3-opus-20240229": 11_918, "openai_gpt-4o-2024-05-13": 11_886}
+    for model, right in known.items():
         own = find_own_completions(samples, column=f"completions.{model}")
         assert own is not None
         texts_read = own.read(samples).frame["completion"].to_list()

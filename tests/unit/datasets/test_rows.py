@@ -24,13 +24,8 @@ from answerkey.datasets.tables import load_rows, load_table
 from answerkey.errors import DataError
 from answerkey.types import Row, Sample, Samples
 
-FRAME = pl.DataFrame(
-    {
-        "n": pl.Series(range(50), dtype=pl.Int32),
-        "^a$": [str(n) for n in range(50)],
-        "*": [[n, n + 1] for n in range(50)],
-    }
-)
+TEXTS, PAIRS = [str(n) for n in range(50)], [[n, n + 1] for n in range(50)]
+FRAME = pl.DataFrame({"n": pl.Series(range(50), dtype=pl.Int32), "^a$": TEXTS, "*": PAIRS})
 
 
 @pytest.fixture(params=["held", "named", "copied", "picked", "lines"])
@@ -54,9 +49,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("block", [1, 7, 1000])
-def test_any_part_is_that_part_of_the_whole(
-    table: Rows, block: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parts_are_of_a_whole(table: Rows, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Slices, picks and slices of picks have the rows, ids and lines that they have in the
     whole.
     """
@@ -89,9 +82,7 @@ def test_a_part_can_be_sent_to_another_process(table: Rows) -> None:
     assert list(again.load()) == list(part.load())
 
 
-def test_a_file_that_changes_while_it_is_in_use_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_changed_in_use_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Numbers over half an old and half a new file would be nobody's: E201."""
     monkeypatch.setattr(tables, "HELD_BYTES", 0)
     path = tmp_path / "rows.jsonl"
@@ -190,15 +181,11 @@ def test_what_pandas_has_for_nothing_is_null() -> None:
         }
     )
     columns = {
-        "text": ["a", None, None],
-        "float": [1.5, None, 2.0],
-        "whole": [1, None, 3],
-        "mixed": [1, 1.5, "x"],
-        "dict": [{"a": 1}, {"b": 2}, None],
-        "time": ["2020-01-01T00:00:00", None, "2020-01-03T00:00:00"],
-        "category": ["u", None, "v"],
+        "text": ["a", None, None], "float": [1.5, None, 2.0], "whole": [1, None, 3],
+        "mixed": [1, 1.5, "x"], "dict": [{"a": 1}, {"b": 2}, None],
+        "time": ["2020-01-01T00:00:00", None, "2020-01-03T00:00:00"], "category": ["u", None, "v"],
         "list": [["x"], [], None],
-    }
+    }  # fmt: skip
     assert {name: load_rows(frame, name="x").samples.values(name) for name in columns} == columns
     records = load_rows(frame.drop(columns="float").to_dict("records"), name="x").samples
     assert {name: records.values(name) for name in records.columns} == {
@@ -319,18 +306,12 @@ def test_columns_may_be_called_like_methods() -> None:
     ]
 
 
-scalars = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(),
-    st.floats(allow_nan=False, allow_infinity=False),
-    st.text(),
-)
+finite = st.floats(allow_nan=False, allow_infinity=False)
+scalars = st.one_of(st.none(), st.booleans(), st.integers(), finite, st.text())
+keys = st.sampled_from("abc")
 values = st.recursive(
     scalars,
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3)
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),
     max_leaves=8,
 )
 
@@ -372,8 +353,6 @@ def test_any_column_reads_back_exactly(cells: list[object]) -> None:
         ([1, [1]], None),
     ],
 )
-def test_a_type_is_native_only_if_all_share_it(
-    cells: list[object], dtype: pl.DataType | None
-) -> None:
+def test_a_type_that_all_share_is_native(cells: list[object], dtype: pl.DataType | None) -> None:
     """Values that differ in type, mappings and lists of lists have no native type."""
     assert infer_type(cells) == dtype

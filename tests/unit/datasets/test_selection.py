@@ -57,9 +57,7 @@ def test_random_depends_on_the_seed_and_the_ids_alone() -> None:
     chosen = select(samples, selection).ids.to_list()
     assert chosen == ["s125", "s166", "s268", "s485", "s535"]
     assert select(samples, Selection(5, "random", 8)).ids.to_list() != chosen
-    assert (
-        select(samples.take(list(reversed(range(1000)))), selection).ids.to_list() == chosen[::-1]
-    )
+    assert select(samples.take([*range(999, -1, -1)]), selection).ids.to_list() == chosen[::-1]
     assert set(chosen) < set(select(samples, Selection(20, "random", 7)).ids)
 
 
@@ -84,11 +82,8 @@ def test_strata_keep_their_shares() -> None:
 
 def test_null_is_a_stratum_of_its_own() -> None:
     """Rows without a value form a stratum and are not mistaken for a text."""
-    samples = load_rows(
-        [{"x": value} for value in [None, None, "None", "None"]], name="rows"
-    ).samples
-    chosen = select(samples, Selection(2, stratify_by="x"))
-    assert chosen.values("x") == [None, "None"]
+    samples = load_rows([{"x": cell} for cell in (None, None, "None", "None")], name="rows").samples
+    assert select(samples, Selection(2, stratify_by="x")).values("x") == [None, "None"]
 
 
 @pytest.mark.parametrize(
@@ -102,9 +97,7 @@ def test_null_is_a_stratum_of_its_own() -> None:
         (2, [2, 2, 2], [1, 1, 0]),
     ],
 )
-def test_the_rest_goes_to_the_largest_remainders(
-    wanted: int, sizes: list[int], expected: list[int]
-) -> None:
+def test_largest_remainders_get_more(wanted: int, sizes: list[int], expected: list[int]) -> None:
     """Whole shares first; equal remainders go to the larger stratum, then to the earlier one."""
     assert share_out(wanted, sizes) == expected
 

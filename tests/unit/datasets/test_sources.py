@@ -53,8 +53,7 @@ def test_nothing_to_read_is_refused(write: Write, tmp_path: Path) -> None:
     """No folder, an empty one, and one without such files: E201 with what there is."""
     refuse(FolderSource(str(tmp_path / "none")), "does not exist")
     refuse(FolderSource(str(tmp_path)), "files there: none")
-    path = write("a.csv", "q\none\n")
-    refuse(FolderSource(str(path)), "is a file, not a folder")
+    refuse(FolderSource(str(write("a.csv", "q\none\n"))), "is a file, not a folder")
     refuse(FolderSource(str(tmp_path), extension="jsonl"), r"(?s)E201.*files there: `a\.csv`")
 
 
@@ -75,8 +74,7 @@ def test_documents_are_rows(write: Write, tmp_path: Path) -> None:
     write("deep/one.md", "---\nanswer: B\n---\n\nWhich? A) x B) y\n")
     write("two.md", "Why?\n")
     derive = {"words": "{{ sample.content.split() | length }}"}
-    source = FolderSource(str(tmp_path), extension="md", derive=derive)
-    samples = source.read(name="x").samples
+    samples = FolderSource(str(tmp_path), extension="md", derive=derive).read(name="x").samples
     assert samples.columns == ["sample_id", "content", "file_name", "words"]
     assert [tuple(row.values())[1:] for row in samples.rows()] == [
         ("---\nanswer: B\n---\n\nWhich? A) x B) y\n", "deep/one.md", 9),

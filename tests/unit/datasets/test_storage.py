@@ -155,18 +155,14 @@ def test_a_pinned_source_gives_the_same_rows_or_none(bucket: Bucket, parquet: Pa
         refuse(pinned, "is expected")
 
 
-def test_a_project_cannot_make_us_fetch_without_bound(
-    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_projects_fetch_within_bounds(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is fetched whole may not be larger than its source says.
 
     Offline, nothing is asked of a store.
     """
     url = bucket.put("rows.jsonl", b'{"a": "' + b"x" * 1_100_000 + b'"}\n')
-    refuse(
-        UrlSource(url, max_megabytes=1),
-        r"(?s)larger than 1 MB.*allow more with `max_megabytes: 2`$",
-    )
+    words = r"(?s)larger than 1 MB.*allow more with `max_megabytes: 2`$"
+    refuse(UrlSource(url, max_megabytes=1), words)
     monkeypatch.setenv("ANSWERKEY_OFFLINE", "1")
     with pytest.raises(DataError, match="nothing is fetched now"):
         load_table(url)
@@ -197,9 +193,7 @@ def test_a_store_that_refuses_or_is_gone_is_told(
 
 
 @pytest.mark.parametrize("name", ["rows.jsonl", "rows.parquet"])
-def test_words_of_the_server_are_shown_without_secrets(
-    name: str, bucket: Bucket, faulty: Faulty, parquet: Path
-) -> None:
+def test_servers_words_hide_keys(name: str, bucket: Bucket, faulty: Faulty, parquet: Path) -> None:
     """A key that the server repeats is hidden, and is sent nowhere but in a signature."""
     url = bucket.put(name, LINES if name == "rows.jsonl" else parquet.read_bytes())
     faulty.statuses = {("GET", name): 403}
@@ -225,9 +219,7 @@ def test_a_missing_package_is_named(
         load_table(f"{scheme}://bucket/rows.jsonl")
 
 
-def test_settings_that_will_not_do_are_told(
-    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wrong_settings_are_told(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the library says about the environment becomes an error of ours.
 
     Help names the variables.
@@ -268,10 +260,8 @@ def test_any_store_of_fsspec_will_do(memory: str, parquet: Path) -> None:
     assert stored is not None
     assert stored.size == parquet.stat().st_size
     put_object(f"{memory}/runs/more/copy.parquet", b"copy")
-    assert [one.url for one in list_objects(f"{memory}/runs")] == [
-        f"{memory}/runs/more/copy.parquet",
-        url,
-    ]
+    urls = [entry.url for entry in list_objects(f"{memory}/runs")]
+    assert urls == [f"{memory}/runs/more/copy.parquet", url]
     FRAME.reverse().write_parquet(parquet)
     put_object(url, parquet)
     changed = find_object(url)
@@ -312,8 +302,7 @@ def test_a_dataset_file_names_an_address(
         assert refused.code == 2
         assert f"error[{code}]" in refused.err
         assert CANARY not in refused.err + refused.out
-    done = score({"type": "url", "url": url})
-    assert done.json["tasks"][0]["metrics"][0]["value"] == 1.0
+    assert score({"type": "url", "url": url}).json["tasks"][0]["metrics"][0]["value"] == 1.0
     stored = json.loads((tmp_path / "run" / "tasks" / "quiz" / "task.json").read_text())["dataset"]
     assert (stored["url"], stored["sha256"]) == (url, sha256(parquet.read_bytes()).hexdigest())
     for file in (tmp_path / "run").rglob("*.json"):

@@ -2,14 +2,13 @@ from __future__ import annotations
 
 import gzip
 import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
 import pytest
+from tests.processes import run_python
 
 from answerkey.datasets import tables
 from answerkey.datasets.tables import load_rows, load_table
@@ -68,9 +67,7 @@ def test_the_digest_of_rows_tells_values_apart() -> None:
         (pl.DataFrame({"sample_id": pl.Series([3, 4], dtype=pl.UInt16)}), ["3", "4"]),
     ],
 )
-def test_the_column_is_the_id_as_text(
-    rows: pl.DataFrame | list[dict[str, object]], ids: list[str]
-) -> None:
+def test_columns_become_ids(rows: pl.DataFrame | list[dict[str, object]], ids: list[str]) -> None:
     """Text and whole numbers of any width are ids; the column itself keeps its values."""
     samples = load_rows(rows, name="rows").samples
     assert samples.ids.to_list() == ids
@@ -105,21 +102,13 @@ def test_a_large_file_is_kept_in_a_temporary_file_until_the_end(tmp_path: Path) 
     )
     folder = tmp_path / "temporary"
     folder.mkdir()
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=tmp_path,
-        env={**os.environ, "TMPDIR": str(folder)},
-    )
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    done = run_python("-c", script, check=True, cwd=tmp_path, env=environment)
     assert done.stdout.split() == ["450", "452", "1"]
     assert list(folder.iterdir()) == []
 
 
-def test_a_full_disk_is_told_with_the_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_names_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """E201 names the folder of temporary files, and how to choose another."""
     (tmp_path / "rows.csv").write_text("q,n\n" + "a,b\n" * 50)
 

@@ -61,10 +61,8 @@ class Site:
         """Answer one request."""
         path = request.bare_path
         statuses = self.statuses.get(path, [200 if path in self.bodies else 404])
-        status, body = (
-            statuses.pop(0) if len(statuses) > 1 else statuses[0],
-            self.bodies.get(path, b""),
-        )
+        status = statuses.pop(0) if len(statuses) > 1 else statuses[0]
+        body = self.bodies.get(path, b"")
         etag = f'"{sha256(body).hexdigest()[:8]}"'
         if status == 200 and request.headers.get("If-None-Match") == etag:
             status = 304
@@ -180,9 +178,7 @@ def test_a_project_reads_from_this_machine_only_if_the_caller_allows_it(
     url, host = f"{internal.server.url}{QUIZ}", internal.server.url.rpartition("/")[2]
     monkeypatch.chdir(tmp_path)
     Path("task.yaml").write_text(TASK, encoding="utf-8")
-    Path("data.yaml").write_text(
-        f"key: quiz\nsource:\n  type: url\n  url: {url}\n", encoding="utf-8"
-    )
+    Path("data.yaml").write_text(f"key: quiz\nsource:\n  type: url\n  url: {url}\n")
     run = ["run", "task.yaml", "--model", "builtin/constant?choice=A", "--dataset"]
     assert main([*run, "data.yaml"]) == 2
     assert capsys.readouterr().err == (
@@ -228,9 +224,7 @@ def test_a_redirect_leads_neither_to_this_machine_nor_to_a_file(
     internal.refuse("redirects to `file:///etc/hostname`, which is not https", "/b.jsonl")
 
 
-def test_an_error_names_the_address_and_not_the_file_in_the_cache(
-    web: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_errors_name_addresses_not_cached_files(web: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that was fetched, and cannot be read, is called by where it came from."""
 
     def fail(*_: object) -> bytes:

@@ -101,9 +101,7 @@ class _Deadly:
     [(os._exit, [3, 3]), (_Deadly(), [b"x" * 2_000_000] * 2)],
     ids=["work", "start"],
 )
-def test_a_worker_that_dies_is_told(
-    function: Callable[[object], object], chunks: list[object]
-) -> None:
+def test_a_dead_worker_is_told(function: Callable[[object], object], chunks: list[object]) -> None:
     """It is E602, never a broken pipe for what it has not read; no other one is left behind."""
     with pytest.raises(EngineError, match=r"E602.*a worker process ended: exit code 3"):
         list(map_processes(function, chunks, 2))
@@ -136,9 +134,7 @@ def add(chunk):
 """
 
 
-def test_rows_that_end_their_process_are_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_that_end_a_process_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One process tries part after part, and is started again for a part that ended it and, twice,
     its row.
 

@@ -263,8 +263,7 @@ def test_a_chunk_is_given_up_after_some_tries(
     ray.fail = lambda task: error if task.chunk == 5 else None
     with pytest.raises(EngineError, match=words):
         run(ray, range(1_000))
-    assert ray.tries[5] == tries
-    assert ray.tries[999] == 0
+    assert (ray.tries[5], ray.tries[999]) == (tries, 0)
 
 
 def test_a_worker_killed_by_chance_costs_a_try() -> None:
@@ -306,8 +305,7 @@ def test_rows_that_end_workers_are_searched_for_while_others_are_done(
     with caplog.at_level(logging.WARNING):
         result = run(ray, [bad, *(Rows((number,)) for number in range(20))], sum_rows)
     assert result == [4, *range(20)]
-    assert ray.tries[bad] == 3
-    assert set(ray.busy[:11]) == {2}
+    assert (ray.tries[bad], set(ray.busy[:11])) == (3, {2})
     assert caplog.messages == ["rows that end their worker are FAILED (ENDED_WORKER): 1"]
 
 

@@ -124,18 +124,13 @@ def _list_listeners(processes: Sequence[int]) -> list[str]:
         for handle in Path(f"/proc/{process}/fd").glob("*"):
             with suppress(OSError):
                 sockets.add(str(handle.readlink()))
-    lines = [
-        line.split()
-        for table in ("tcp", "tcp6")
-        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]
-    ]
+    tables = [Path(f"/proc/net/{name}").read_text() for name in ("tcp", "tcp6")]
+    lines = [line.split() for table in tables for line in table.splitlines()[1:]]
     return [words[1] for words in lines if words[3] == "0A" and f"socket:[{words[9]}]" in sockets]
 
 
 @pytest.mark.usefixtures("engine")
-def test_a_run_that_scores_nothing_stops_here_too(
-    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_useless_runs_stop_too(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Code that fails on the first 50 samples alike is run on no others, as on this machine
     alone.
     """
@@ -153,9 +148,7 @@ def test_a_run_that_scores_nothing_stops_here_too(
 
 
 @pytest.mark.usefixtures("engine")
-def test_a_live_run_calls_the_model_once_for_each_sample(
-    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_call_for_a_sample(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process of the run makes the calls; numbers are those of a run without Ray."""
     task = describe_task(solver=describe_solver(), scorers=[SCORER])
     (tmp_path / "task.yaml").write_text(json.dumps(task))

@@ -33,7 +33,6 @@ pytestmark = pytest.mark.skipif(
 )
 NODES = Path(__file__).parents[3] / "scripts" / "ray_nodes.py"
 EXAMPLES = Path(__file__).parents[3] / "examples"
-ROWS = 600_000
 TASK = describe_task(scorers=[{**SCORER, "choices": ["A", "B", "C", "D"]}])
 
 
@@ -61,7 +60,7 @@ def cluster(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def write_rows(folder: Path) -> None:
     """Write a task file and its rows."""
     letters = pl.Series(["A", "B", "C", "D"])
-    number = pl.int_range(ROWS, eager=True)
+    number = pl.int_range(600_000, eager=True)
     frame = pl.DataFrame(
         {
             "answer": letters.gather(number * 7 % 4),

@@ -121,9 +121,7 @@ def test_anything_that_can_be_called_has_a_name(make: Any, name: str) -> None:  
     ("kind", "limit", "most"),
     [("say", None, 1), ("say", 4, 4), ("say_later", None, 64), ("say_later", 5, 5)],
 )
-def test_as_many_calls_are_under_way_as_are_allowed(
-    kind: str, limit: int | None, most: int
-) -> None:
+def test_as_many_calls_as_allowed_are_under_way(kind: str, limit: int | None, most: int) -> None:
     """One of a plain function, and as many of an async one as an endpoint is sent, unless
     `max_concurrent` says otherwise; results keep their order.
     """
@@ -139,15 +137,10 @@ def test_what_a_function_may_give() -> None:
         "choices": [{"message": {"role": "assistant", "content": "B"}, "finish_reason": "stop"}],
         "usage": {"prompt_tokens": 7, "completion_tokens": 1},
     }
-    replies = [
-        "A",
-        {"role": "assistant", "content": "B"},
-        SimpleNamespace(model_dump=lambda: completion),
-        {"role": "assistant", "content": None},
-    ]
+    good, empty = ({"role": "assistant", "content": content} for content in ("B", None))
+    replies = ["A", good, SimpleNamespace(model_dump=lambda: completion), empty]
     given = iter(replies)
-    run = ak.score(TASK, make_rows(4), model=lambda _: next(given))
-    frame = run.to_frame()
+    frame = ak.score(TASK, make_rows(4), model=lambda _: next(given)).to_frame()
     assert frame["completion"].to_list() == ["A", "B", "B", None]
     assert frame["completion_status"].to_list() == ["OK", "OK", "OK", "NO_TEXT"]
 
@@ -298,9 +291,7 @@ def test_rows_are_checked_again_where_some_were_wrong(tmp_path: Path) -> None:
     assert run.tasks["quiz"].counts["failed"] == 1
 
 
-def test_a_record_that_is_damaged_while_a_run_is_under_way_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_damage_during_a_run_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its call is made again, and the run says so."""
     stop_in_the_second_chunk(tmp_path / "run")
     mend, asked = CallStore.mend, Asked()

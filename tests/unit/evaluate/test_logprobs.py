@@ -77,16 +77,12 @@ def test_text_and_probabilities_are_scored_apart(project: Project) -> None:
     with TestServer(answer) as server:
         run = write(project, TEXT, PROBABILITIES).run(model=f"{server.url}?top_logprobs=5#m")
     assert read_values(run) == {
-        "Accuracy": pytest.approx(2 / 3),
-        "Accuracy by Probability": 0.5,
-        "Text Mismatch Rate": 0.5,
-        "ece_10": pytest.approx(0.3),
-        "ece_15": pytest.approx(0.3),
+        "Accuracy": pytest.approx(2 / 3), "Accuracy by Probability": 0.5, "Text Mismatch Rate": 0.5,
+        "ece_10": pytest.approx(0.3), "ece_15": pytest.approx(0.3),
         "Brier Score": pytest.approx((0.08 + 1.28) / 2),
         "NLL": pytest.approx((-math.log(0.8) - math.log(0.2)) / 2),
-        "Choice Mass": pytest.approx(1.0),
-        "Choices outside top_logprobs": 0.0,
-    }
+        "Choice Mass": pytest.approx(1.0), "Choices outside top_logprobs": 0.0,
+    }  # fmt: skip
     assert run.metrics["Accuracy by Probability"].n_excluded == {"failed": 1}
     assert run.tasks["quiz"].totals["failures"]["choice_probabilities"]["NO_LOGPROBS"]["count"] == 1
     assert read_values(ak.rescore(run, out=project.folder / "two")) == read_values(run)
@@ -196,9 +192,7 @@ class OwnModel:
 
 
 @pytest.mark.parametrize(("normalise", "accuracy"), [("none", 2 / 3), ("bytes", 1 / 3)])
-def test_a_model_in_the_process_ranks_continuations(
-    project: Project, normalise: str, accuracy: float
-) -> None:
+def test_models_in_the_process_can_rank(project: Project, normalise: str, accuracy: float) -> None:
     """It is asked once for each sample, and what it said is in the journal."""
     write(project, {**PROBABILITIES, "normalise": normalise}, solver=RANKING)
     model = OwnModel()
@@ -262,8 +256,7 @@ def test_what_is_no_log_probability_is_not_made_one(
     """A value that is none is FAILED, an exception or a wrong count is the error of the calls."""
     model = OwnModel()
     vars(model)["loglikelihoods"] = loglikelihoods
-    run = write(project, solver=RANKING).run(model=model)
-    task = run.tasks["quiz"]
+    task = write(project, solver=RANKING).run(model=model).tasks["quiz"]
     assert (task.counts["failed"], task.counts["errors"]) == counts
     assert task.completions["error"][0] == error
 
@@ -307,8 +300,7 @@ def test_orders_and_probabilities_go_together(project: Project) -> None:
     with TestServer(Reply("B", logprobs=logprobs)) as server:
         values = read_values(project.run(model=f"{server.url}?top_logprobs=2#m"))
     assert (values["order_recall_A"], values["order_recall_B"]) == (1.0, 0.0)
-    assert values["order_rstd"] == 50.0
-    assert values["Accuracy by Probability"] == 0.5
+    assert (values["order_rstd"], values["Accuracy by Probability"]) == (50.0, 0.5)
 
 
 WORDS = ["right", "wrong", "bad", "worse"]

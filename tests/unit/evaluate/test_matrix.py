@@ -97,9 +97,7 @@ def plan_two_endpoints(project: Project, urls: Sequence[str]) -> Path:
     return folder
 
 
-def test_two_specifications_of_one_run_are_asked_at_the_same_time(
-    project: Project, serve: Serve
-) -> None:
+def test_two_specifications_of_one_run_are_asked_together(project: Project, serve: Serve) -> None:
     """Where their endpoints differ: each answers only once both have been asked."""
     barrier = threading.Barrier(2)
 
@@ -114,9 +112,7 @@ def test_two_specifications_of_one_run_are_asked_at_the_same_time(
     assert [len(entry["calls"]) for entry in run.manifest["tasks"]] == [1, 1]
 
 
-def test_a_specification_whose_endpoint_is_down_does_not_stop_the_one_beside_it(
-    project: Project, serve: Serve
-) -> None:
+def test_an_endpoint_that_is_down_stops_only_its_own(project: Project, serve: Serve) -> None:
     """The run says so, keeps what was answered, and `resume` asks only what is left."""
     server = serve(LETTERS)
     folder = plan_two_endpoints(project, ["http://127.0.0.1:9/v1", server.url])
@@ -134,8 +130,7 @@ def test_runs_at_once_are_those_of_one_after_the_other(project: Project, serve: 
     answers = answer_by_hash(["A", "B", "x"])
     models = [name(serve(answers, Behaviour(seed=seed)), f"m{seed}") for seed in range(3)]
     made = run_matrix(project, models)
-    folders = sorted((project.folder / "all").iterdir())
-    assert folders == [run.path for run in made.runs]
+    assert sorted((project.folder / "all").iterdir()) == [run.path for run in made.runs]
     for number, model in enumerate(models):
         project.run(f"alone-{number}", model=model, cache_policy="no-cache")
         results = read_results(Path(str(made.runs[number].path)))
@@ -195,9 +190,7 @@ def test_a_run_that_fails_does_not_stop_the_others(project: Project, serve: Serv
     assert (good.asked.total, locked.asked.total) == (6, 6)
 
 
-def test_a_model_that_is_down_ends_only_the_tasks_that_need_it(
-    project: Project, serve: Serve
-) -> None:
+def test_a_model_that_is_down_ends_only_tasks_that_need_it(project: Project, serve: Serve) -> None:
     """The fallback of one task cannot be reached: the tasks without it are finished, before and
     after.
     """
@@ -250,11 +243,8 @@ def test_ctrl_c_stops_all_runs_and_says_how_to_go_on(
     """Those that run, and one that was to begin later; going on, each sample is asked once."""
     monkeypatch.setattr(evaluate, "MAX_THREADS", 2)
     project.write_rows([{"question": f"q{n}", "answer": "AB"[n % 2]} for n in range(40)])
-    servers = [
-        serve(Interrupting(5), Behaviour(delay=0.01)),
-        serve(LETTERS, Behaviour(delay=0.01)),
-        serve(LETTERS),
-    ]
+    slow = Behaviour(delay=0.01)
+    servers = [serve(Interrupting(5), slow), serve(LETTERS, slow), serve(LETTERS)]
     with pytest.raises(KeyboardInterrupt) as stopped:
         run_matrix(project, [name(server) for server in servers], max_concurrent=2)
     assert stopped.value.__notes__ == [f"answerkey resume {project.folder / 'all'}"]
@@ -308,9 +298,7 @@ def test_a_run_that_is_gone_is_told_of(project: Project) -> None:
     assert raised.value.code == "E501"
 
 
-def test_a_run_that_cannot_go_on_does_not_keep_the_others_from_it(
-    project: Project, serve: Serve
-) -> None:
+def test_a_run_that_cannot_go_on_does_not_stop_the_others(project: Project, serve: Serve) -> None:
     """One whose folder is damaged is among the errors."""
     run_matrix(project, ["http://127.0.0.1:9/v1#down", name(serve(LETTERS))])
     (broken,) = (project.folder / "all").glob("1-*/run.json")

@@ -96,8 +96,7 @@ def test_a_saved_run_is_the_same_run(tmp_path: Path, call: Any) -> None:  # noqa
     loaded = ak.load_run(tmp_path / "run")
     assert saved.path == loaded.path == tmp_path / "run"
     assert (run.path, loaded.status, loaded.metrics) == (None, "complete", run.metrics)
-    names = [set(made.to_frame()["run"]) for made in (loaded, run)]
-    assert names == [{"run"}, {None}]
+    assert [set(made.to_frame()["run"]) for made in (loaded, run)] == [{"run"}, {None}]
     assert loaded.to_frame().drop("run").equals(run.to_frame().drop("run"))
     again = ("--out", str(tmp_path / "again"))
     for command, *words in (("show",), ("audit",), ("export", "--to", "csv"), ("rescore", *again)):

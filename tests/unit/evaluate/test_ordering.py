@@ -64,8 +64,7 @@ def write(project: Project) -> Write:
 
 def find_right(messages: Sequence[Mapping[str, Any]]) -> str:
     """Answer with the letter of the line that says `right`."""
-    lines = str(messages[-1]["content"]).split("\n")[1:]
-    return "ABCDE"[lines.index("right")]
+    return "ABCDE"[str(messages[-1]["content"]).split("\n")[1:].index("right")]
 
 
 def always_first(
@@ -104,25 +103,18 @@ def test_every_sample_is_shown_in_every_rotation() -> None:
     assert task.totals["orders"]["left_in_place"] == {"REFERS_TO_LABELS": 1}
     mean = pytest.approx((1 / 3 + 1 / 4) / 2)
     assert read_numbers(run) == {
-        "Accuracy": pytest.approx((1 / 3 + 1 / 4 + 0) / 3),
-        "completion_validity_VALID": 1.0,
-        "order_mean": mean,
-        "order_all_right": 0.0,
-        "order_any_right": 1.0,
-        "order_consistency": 0.0,
-        "order_modal_share": mean,
-        "order_recall_A": 1.0,
+        "Accuracy": pytest.approx((1 / 3 + 1 / 4 + 0) / 3), "completion_validity_VALID": 1.0,
+        "order_mean": mean, "order_all_right": 0.0, "order_any_right": 1.0,
+        "order_consistency": 0.0, "order_modal_share": mean, "order_recall_A": 1.0,
         **dict.fromkeys(("order_recall_B", "order_recall_C", "order_recall_D"), 0.0),
         "order_rstd": pytest.approx(100 * (3 / 16) ** 0.5),
-    }
+    }  # fmt: skip
     assert run.metrics["order_mean"].n == 2
     assert run.metrics["order_mean"].n_excluded == {"left_in_place": 1}
     assert run.metrics["Accuracy"].n == 3
 
 
-def test_a_model_that_reads_the_options_is_right_in_all_orders(
-    write: Write,
-) -> None:
+def test_a_model_that_reads_the_options_is_right_in_all_orders(write: Write) -> None:
     """Whatever the order, the prompt shows the options as they stand in it, and the truth is
     there.
     """
@@ -208,8 +200,7 @@ def test_recorded_completions_say_in_which_order_they_were_asked() -> None:
     run = ak.score(make_task(), ROWS, said)
     numbers = read_numbers(run)
     assert numbers["Accuracy"] == pytest.approx(2 / 3)
-    assert numbers["order_all_right"] == 1.0
-    assert numbers["order_consistency"] == 1.0
+    assert (numbers["order_all_right"], numbers["order_consistency"]) == (1.0, 1.0)
     ids = run.tasks["quiz"].scores["sample_id"].to_list()
     assert ids == ["000001~1", "000001", "000002", "000003"]
 

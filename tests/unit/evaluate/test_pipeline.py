@@ -163,9 +163,7 @@ def test_wrong_rows_come_before_what_fails_in_scoring(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-def test_rows_are_cut_smaller_where_they_are_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_rows_make_more_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A chunk holds a bearable number of bytes, of which completions in another file are a part."""
     monkeypatch.setattr(job, "CHUNK_ROWS", 100_000)
     monkeypatch.setattr(job, "CHUNK_BYTES", 40_000_000)

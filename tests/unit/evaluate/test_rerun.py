@@ -1,19 +1,21 @@
-"""Laws of runs that are gone on with, scored again, or measured by other groups."""
+"""Laws of runs that are gone on with, opened again, scored again, or measured by other groups."""
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
 import pytest
 from tests.projects import SCORER, describe_solver
 
 import answerkey as ak
 from answerkey.errors import DataError, Problems, RunError
-from answerkey.evaluate.reopen import regroup, reopen
+from answerkey.evaluate.reopen import DerivedRows, regroup, reopen
 
 if TYPE_CHECKING:
     from tests.unit.evaluate.conftest import Project
@@ -157,9 +159,7 @@ def test_files_that_have_changed_are_e505(project: Project, name: str, *, is_gon
         ({"rescored_from": {"path": "/old", "started_at": None}}, "`/old` is not the run any more"),
     ],
 )
-def test_a_run_that_cannot_be_resumed_says_why(
-    project: Project, change: dict[str, Any], message: str
-) -> None:
+def test_a_refused_resume_says_why(project: Project, change: dict[str, Any], message: str) -> None:
     """E507, whatever is missing."""
     stopped = interrupt(project, model=MODEL)
     manifest = json.loads((stopped / "run.json").read_text())
@@ -388,3 +388,24 @@ def test_a_run_whose_files_changed_is_not_opened_again(project: Project) -> None
     project.write_rows([{"question": "other", "answer": "A"}])
     with pytest.raises(RunError, match="the run's dataset"):
         reopen(run)
+
+
+@pytest.mark.parametrize("named_by", ["name", ""])
+def test_rows_of_a_recognised_file_are_derived_when_loaded(tmp_path: Path, named_by: str) -> None:
+    """Some of them are what they are among all of them, with the ids of the run."""
+    file = tmp_path / "rows.csv"
+    with file.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["name", "question", "A", "B", "answer", "completion"])
+        for number in range(20):
+            writer.writerow([f"s{number}", f"{number}?", "one", "two", "AB"[number % 2], "A"])
+    columns = {"id": named_by} if named_by else {}
+    opened = reopen(ak.run(file, columns=columns, out=tmp_path / "run"))
+    assert isinstance(opened.dataset.table, DerivedRows)
+    whole = next(opened.iterate())
+    some = opened.read(pl.Series([3, 11]))
+    assert some.samples.ids.to_list() == (["s3", "s11"] if named_by else ["000004", "000012"])
+    assert some.scores["sample_id"].to_list() == some.samples.ids.to_list()
+    assert some.samples.items == whole.samples.take([3, 11]).items
+    assert some.samples.row(0)["options"] == ["one", "two"]
+    assert opened.dataset.rows.ids.to_list() == whole.scores["sample_id"].to_list()

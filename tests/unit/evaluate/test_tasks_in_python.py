@@ -59,8 +59,7 @@ def test_a_task_in_python_has_the_fingerprint_of_the_file(tmp_path: Path) -> Non
     """The same scores and prompts, so the same fingerprint."""
     (tmp_path / "task.yaml").write_text(YAML, encoding="utf-8")
     assert TASK.fingerprint == ak.load_task(tmp_path / "task.yaml").fingerprint
-    other = ak.mcqa(**PARTS, extraction="first_character")
-    assert TASK.fingerprint != other.fingerprint
+    assert TASK.fingerprint != ak.mcqa(**PARTS, extraction="first_character").fingerprint
 
 
 def test_options_are_listed_with_their_letters() -> None:

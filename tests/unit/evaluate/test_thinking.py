@@ -48,8 +48,7 @@ def test_recorded_completions_are_scored_as_they_are_written() -> None:
 def test_thoughts_of_a_run_that_is_read_again_are_apart(tmp_path: Path, call: Call) -> None:
     """`explain`, `export` and `rescore` read the file again, and take the thoughts out again."""
     file, out = write_rows(tmp_path, THINKING, "B"), tmp_path / "run"
-    done = call("score", file, "--split-thinking", "--out", out, "--json")
-    (task,) = done.json["tasks"]
+    (task,) = call("score", file, "--split-thinking", "--out", out, "--json").json["tasks"]
     assert task["completions"]["split_thinking"] is True
     assert task["counts"]["valid"] == 2
     (told,) = call("explain", out, "1", "--json").json["samples"]
@@ -67,9 +66,7 @@ def test_thoughts_of_a_run_that_is_read_again_are_apart(tmp_path: Path, call: Ca
 
 
 @pytest.mark.parametrize(("thinking", "lines"), [(1, 0), (2, 2)])
-def test_the_summary_says_when_thoughts_are_scored(
-    tmp_path: Path, call: Call, thinking: int, lines: int
-) -> None:
+def test_scored_thoughts_are_told(tmp_path: Path, call: Call, thinking: int, lines: int) -> None:
     """From more than 1 % of the recorded completions on."""
     texts = [*[THINKING] * thinking, *["B"] * (100 - thinking)]
     done = call("score", write_rows(tmp_path, *texts), "--out", tmp_path / "run")

@@ -51,10 +51,8 @@ def write_plan(project: Project, num_runs: int = 1, **definition: Any) -> Path: 
     """Write a run file and twenty rows; return the folder."""
     project.write_rows(ROWS)
     repeated = {"repeatability": {"num_runs": num_runs}} if num_runs > 1 else {}
-    return project.plan(
-        {"model_key": SIMULATED, **repeated},
-        **{"scorers": [SCORER], "trials": TRIALS, **definition},
-    )
+    fields = {"scorers": [SCORER], "trials": TRIALS, **definition}
+    return project.plan({"model_key": SIMULATED, **repeated}, **fields)
 
 
 def record(texts: list[str] = SAID) -> list[dict[str, object]]:
@@ -65,9 +63,7 @@ def record(texts: list[str] = SAID) -> list[dict[str, object]]:
     ]
 
 
-def test_each_sample_is_asked_in_every_trial(
-    project: Project, tmp_path: Path, call: Called
-) -> None:
+def test_every_trial_asks_each_sample(project: Project, tmp_path: Path, call: Called) -> None:
     """One row per sample and trial, sample after sample, in tables, exports and what is opened
     again.
 
@@ -102,9 +98,7 @@ def test_each_sample_is_asked_in_every_trial(
     assert "Sample 000002 in task quiz, trial 2" in call("explain", tmp_path / "out", "2").out
 
 
-def test_trials_differ_and_the_first_is_what_it_always_was(
-    project: Project, tmp_path: Path
-) -> None:
+def test_trials_differ_and_the_first_is_as_it_always_was(project: Project, tmp_path: Path) -> None:
     """A model that draws draws anew in each trial; trial 0 is the run without trials."""
     many = ak.run(write_plan(project), out=tmp_path / "many").tasks["quiz"].completions
     once = project.run("once", model=SIMULATED).tasks["quiz"].completions
@@ -184,8 +178,7 @@ def test_repetitions_are_runs_of_their_own(project: Project, tmp_path: Path, cal
 
     Mean and spread are over all, and shown.
     """
-    run = ak.run(write_plan(project, 3), out=tmp_path / "out")
-    task = run.tasks["quiz"]
+    task = ak.run(write_plan(project, 3), out=tmp_path / "out").tasks["quiz"]
     trials = [repetition.scores["trial"].to_list()[:3] for repetition in task.repetitions]
     assert trials == [[3, 4, 5], [6, 7, 8]]
     values = [one.metrics["Accuracy"].value for one in (task, *task.repetitions)]

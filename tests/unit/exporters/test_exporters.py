@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.quiz import write_task
+from tests.projects import write_task
 
 import answerkey as ak
 from answerkey.evaluate import reopen
@@ -58,13 +58,8 @@ def test_json_is_always_valid(content: object, text: str) -> None:
 
 #: Formulas, with a mark where the apostrophe comes to stand.
 FORMULAS = [
-    "‸=1+1",
-    "‸@SUM(A1)",
-    "‸+cmd|' /C calc'!A0",
-    "‸-2+3+cmd|' /C calc'!A0",
-    "\t‸=1",
-    "\r‸=1",
-]
+    "‸=1+1", "‸@SUM(A1)", "‸+cmd|' /C calc'!A0", "‸-2+3+cmd|' /C calc'!A0", "\t‸=1", "\r‸=1",
+]  # fmt: skip
 FORMULAS += ["\n‸=1", " ‸=1", "‸＝1", "‸- item", "a;‸=HYPERLINK(1)", 'a;"‸=1"', "a\n‸=1\n‸@b"]
 FORMULAS += ["‸=1+1", "a\t‸--cmd|x"]
 #: Numbers, lone signs, lists within a text and everything else are as they were.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.quiz import make_task
+from tests.projects import make_task
 
 import answerkey as ak
 from answerkey.exporters import export
@@ -66,9 +66,7 @@ def test_every_eval_ever_gets_files_that_point_at_each_other(run: Run, tmp_path:
 
 
 @long
-def test_every_eval_ever_validates_our_files(
-    run: Run, tmp_path: Path, run_tool: Callable[..., str]
-) -> None:
+def test_every_eval_ever_reads_ours(run: Run, tmp_path: Path, run_tool: Callable[..., str]) -> None:
     """By its own validator, which wants Python 3.12; without an error."""
     (tmp_path / "out").mkdir()
     export(run, "every_eval_ever", tmp_path / "out")
@@ -98,9 +96,7 @@ print(json.dumps([found["metrics.Accuracy"][0], b"Accuracy" in kept, len(mlflow.
 
 
 @long
-def test_the_recipes_log_to_mlflow_and_to_wandb(
-    run: Run, tmp_path: Path, run_tool: Callable[..., str]
-) -> None:
+def test_recipes_log_to_trackers(run: Run, tmp_path: Path, run_tool: Callable[..., str]) -> None:
     """As the documentation has them, with stores in a folder."""
     export(run, "parquet", tmp_path / "rows.parquet")
     page = Path(__file__).parents[3] / "docs" / "reference" / "ecosystem.md"

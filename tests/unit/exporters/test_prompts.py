@@ -11,7 +11,8 @@ from typing import Any
 
 import polars as pl
 import pytest
-from tests.quiz import MCQA, make_solver, make_task
+from tests.projects import SCORER as MCQA
+from tests.projects import describe_solver, make_task
 
 import answerkey as ak
 from answerkey.exporters import export_prompts
@@ -19,7 +20,7 @@ from answerkey.testing import TestServer
 
 Call = Callable[..., Any]
 
-SOLVER = make_solver(
+SOLVER = describe_solver(
     "{{ sample.question }}\nA. {{ sample.options[0] }}\nB. {{ sample.options[1] }}"
 )
 SOLVER["input_builder"]["input_messages"][:0] = [
@@ -129,7 +130,6 @@ def test_neither_model_nor_key_is_needed(
 
 
 PASSING = {"solver": {"type": "pass_through_solver", "trace_column": "answer"}}
-WRONG_ROWS = {"scorers": [SCORER | {"choices": ["A", "C"]}]}
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ WRONG_ROWS = {"scorers": [SCORER | {"choices": ["A", "C"]}]}
         ("p.csv", PASSING, "is not one task with"),
         ("p.csv", {"solver": None}, "is not one task with a `single_turn_solver`"),
         ("no/such/p.csv", {}, "cannot write `no/such/p.csv`: No such file or directory"),
-        ("p.csv", WRONG_ROWS, "error[E204]"),
+        ("p.csv", {"scorers": [SCORER | {"choices": ["A", "C"]}]}, "error[E204]"),
     ],
 )
 def test_what_cannot_be_written_is_told(

@@ -10,25 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import projects
 
 import answerkey as ak
 
 SCORER: dict[str, Any] = {
-    "type": "string_equals_mcqa",
-    "ground_truth_choice": "{{ sample.answer }}",
-    "choices": ["A", "B"],
+    **projects.SCORER,
     "metrics": [
         {"type": "mean", "field": "is_correct", "name": "Accuracy", "group_by": "subject"},
         {"type": "frequency", "field": "completion_validity"},
         {"type": "max", "field": "is_correct", "name": "Best"},
     ],
 }
-TASK: dict[str, Any] = {
-    "key": "quiz",
-    "display_name": "Quiz",
-    "description": "",
-    "definition": {"dataset": {"key": "d"}, "scorers": [SCORER]},
-}
+TASK = projects.describe_task(dataset={"key": "d"}, scorers=[SCORER])
 #: Sixteen right, two wrong, two INVALID.
 SAID: Sequence[str | None] = [*["A"] * 16, "B", "B", "hm", "hm"]
 ROWS = [

@@ -89,9 +89,6 @@ def test_a_baseline_may_be_named_as_for_show(call: Call) -> None:
     assert gate["explanation"].startswith(sentence)
 
 
-WORSE = ["A"] * 6 + ["B"] * 14
-
-
 @pytest.mark.parametrize(
     ("threshold", "code", "sentence"),
     [
@@ -127,7 +124,7 @@ def test_not_worse_than_pairs_the_same_samples(call: Call, write: Write) -> None
     good = call("score", *PROJECT, *limits, "--json", "--out", "same")
     expected = [("fail_under", "PASS"), ("not_worse_than", "PASS")]
     assert [(gate["rule"], gate["status"]) for gate in good.json["gates"]] == expected
-    write(said=WORSE)
+    write(said=["A"] * 6 + ["B"] * 14)
     bad = call("score", *PROJECT, "--not-worse-than", "first", "--out", "bad")
     assert bad.code == 1
     assert "Accuracy is 30.00 %, in the baseline 80.00 %, -50.00 points" in bad.out

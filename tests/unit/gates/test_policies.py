@@ -35,10 +35,8 @@ ABOVE = {"operator": ">", "threshold": 0.8, "bound": "value"}
 
 def one(text: str, scope: str = "all_latest", more: str = "") -> str:
     """Return a policy of one rule with this definition."""
-    return (
-        f"policies:\n{more}  rules:\n    - key: one\n      scope: {scope}\n      "
-        f"definition: {text}\n"
-    )
+    rule = f"    - key: one\n      scope: {scope}\n      definition: {text}\n"
+    return f"policies:\n{more}  rules:\n{rule}"
 
 
 def load(write: Write, stated: str = "", **overrides: Any) -> Plan:  # noqa: ANN401 - of Options
@@ -244,8 +242,7 @@ def test_the_caller_brings_policies_of_their_own(write: Write) -> None:
     """A file with `policies`, a policy alone, or plain values stand in place of those of the run
     file.
     """
-    folder = write(RULES)
-    (folder / "gates.yaml").write_text(one(EXISTS))
+    (write(RULES) / "gates.yaml").write_text(one(EXISTS))
     plain = {"rules": [{"key": "one", "definition": {"type": "exists", "metric": "Accuracy"}}]}
     for given in ("gates.yaml", plain, [plain], {"policies": [plain]}):
         result = definition_of(load_plan("run.yaml", Options(policies=given)))

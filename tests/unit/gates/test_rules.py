@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.projects import describe_solver
 
 import answerkey as ak
 from answerkey.errors import AnswerkeyError, RunError
@@ -114,8 +115,7 @@ def test_namesakes_must_all_stand() -> None:
     accuracy = {"field": "is_correct", "name": "Accuracy"}
     twice = [{"type": kind, "key": kind, **accuracy} for kind in ("mean", "max")]
     task = {**TASK, "definition": {"scorers": [{**SCORER, "metrics": twice}]}}
-    result = only_gate(score(HIGH, task=task))
-    told = [(check.name, check.status) for check in result.checks]
+    told = [(check.name, check.status) for check in only_gate(score(HIGH, task=task)).checks]
     assert told == [("mean_Accuracy", "FAIL"), ("max_Accuracy", "PASS")]
 
 
@@ -133,13 +133,10 @@ def test_not_worse_is_decided_pair_by_pair(run: Runner, tmp_path: Path) -> None:
     assert (check.name, check.value, check.number, check.n) == ("Accuracy", 0.4, -0.4, 20)
     assert check.interval == pytest.approx((-0.67999, -0.12001), abs=1e-5)
     assert check.details == {
-        "baseline": str(tmp_path / "base"),
-        "baseline_value": 0.8,
-        "p": pytest.approx(0.021484375),
-        "p_adjusted": pytest.approx(0.021484375),
-        "p_method": "mcnemar_exact",
+        "baseline": str(tmp_path / "base"), "baseline_value": 0.8, "p": pytest.approx(0.021484375),
+        "p_adjusted": pytest.approx(0.021484375), "p_method": "mcnemar_exact",
         "flips": {"both": 7, "first_only": 1, "second_only": 9, "neither": 3},
-    }
+    }  # fmt: skip
 
 
 def test_without_a_baseline_nothing_is_decided(run: Runner, tmp_path: Path) -> None:
@@ -207,9 +204,7 @@ def test_a_scope_picks_tasks(write: Write, tmp_path: Path) -> None:
 
 def test_every_repetition_must_stand(write: Write, tmp_path: Path) -> None:
     """A task that is run several times has a value for each time."""
-    messages = [{"role": "user", "content": "{{ sample.subject }}"}]
-    builder = {"type": "chat_completion", "input_messages": messages}
-    solver = {"type": "single_turn_solver", "input_builder": builder}
+    solver = describe_solver("{{ sample.subject }}")
     asked = "{task_key: quiz, model_key: builtin/constant?choice=B, repeatability: {num_runs: 2}}"
     task = {**TASK, "definition": {**TASK["definition"], "solver": solver}}
     folder = write(specifications=asked, task=task)

@@ -147,15 +147,12 @@ def test_json_holds_numbers_and_words(run: Run) -> None:
     (described,) = describe_run_gates(with_gates(run, failed))
     numbers = {"number": 0.75, "value": 0.75, "interval": (0.6, 0.8), "n": 100, "is_share": True}
     assert described == {
-        "policy": "release",
-        "rule": "rule",
-        "status": "FAIL",
-        "definition": LEAST,
+        "policy": "release", "rule": "rule", "status": "FAIL", "definition": LEAST,
         "display_name": "rule",
         "checks": [{"task": "mcqa", "name": "Accuracy", "status": "FAIL", **numbers}],
         "explanation": "Accuracy is 75.00 % (n 100); needed: at least 80.00 %.",
         "advice": "`answerkey show RUN` shows what the value is based on",
-    }
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -165,12 +162,10 @@ def test_json_holds_numbers_and_words(run: Run) -> None:
         (LOWER, "lower bound of Accuracy >= 0.8"),
         (EXISTS, "Accuracy has a value"),
         (NOT_WORSE, "the main value not significantly worse than a baseline"),
-        (
-            {**NOT_WORSE, "margin": 0.02, "baseline": "b", "metric": "M"},
-            "M not by more than 0.02 worse than b",
-        ),
+        ({**NOT_WORSE, "margin": 0.02, "baseline": "b", "metric": "M"},
+         "M not by more than 0.02 worse than b"),
     ],
-)
+)  # fmt: skip
 def test_a_need_in_a_few_words(definition: Stated, words: str) -> None:
     """In the terms of the file; a field of a newer release is passed over."""
     assert read_definition({**definition, "later": 1}).need == words

@@ -17,11 +17,8 @@ if TYPE_CHECKING:
 STAMP = "2026-01-31T12-00-00.123456"
 MAPS = f"samples_maps_{STAMP}.jsonl"
 ROW: dict[str, Any] = {
-    "question": "Which?",
-    "choices": ["Paris", "Lyon"],
-    "answer": 1,
-    "subject": "maps",
-}
+    "question": "Which?", "choices": ["Paris", "Lyon"], "answer": 1, "subject": "maps",
+}  # fmt: skip
 
 
 def generated(number: int = 0, text: str = "B.", read: str = "B", **fields: Any) -> dict[str, Any]:  # noqa: ANN401
@@ -69,28 +66,17 @@ def test_a_line_of_a_task_that_generates(desk: Desk) -> None:
     """The row is what was asked, the reply is scored anew, and their verdict comes along."""
     result = desk.bring(desk.lines(MAPS, [generated(), generated(7, "(A)", "A")]))
     told = result.tasks[0].description
-    assert result.kind == "lm-eval"
-    assert result.samples == 2
-    assert told.task == "maps"
-    assert told.score == "exact_match,none"
+    assert (result.kind, result.samples) == ("lm-eval", 2)
+    assert (told.task, told.score) == ("maps", "exact_match,none")
     assert desk.asked()[0] == {
-        "sample_id": "maps/0",
-        "question": "Which?",
-        "options": ["Paris", "Lyon"],
-        "choices": ["A", "B"],
-        "answer": "B",
-        "category": "maps",
-        "original": ROW,
-    }
+        "sample_id": "maps/0", "question": "Which?", "options": ["Paris", "Lyon"],
+        "choices": ["A", "B"], "answer": "B", "category": "maps", "original": ROW,
+    }  # fmt: skip
     assert desk.said()[1] == {
-        "sample_id": "maps/7",
-        "trial": 0,
-        "completion": "(A)",
-        "completion_status": "OK",
-        "their_score": 0.0,
-        "their_answer": "A",
+        "sample_id": "maps/7", "trial": 0, "completion": "(A)", "completion_status": "OK",
+        "their_score": 0.0, "their_answer": "A",
         "prompt": [{"role": "user", "content": "Which?\nAnswer:"}],
-    }
+    }  # fmt: skip
     assert desk.bring(desk.lines("any name.jsonl", [generated()])).kind == "lm-eval"
 
 
@@ -103,7 +89,7 @@ def test_the_likeliest_choice_stands_for_a_reply(desk: Desk) -> None:
         "ranking": [
             {"continuation": " Paris", "logprob": -1.5, "bytes": 6},
             {"continuation": " Lyon", "logprob": -0.5, "bytes": 5},
-        ]
+        ],
     }
     assert "type: choice_probabilities" in desk.text("run.yaml")
 
@@ -152,9 +138,8 @@ def test_one_filter_is_taken_and_the_others_are_told(desk: Desk) -> None:
     assert desk.said("their_score") == [0.0]
     assert "their_answer" not in desk.said()[0]
     assert "filter `strict` is taken; others: `loose`" in result.notices[0].message
-    assert (
-        desk.bring(log, score="exact_match,loose").tasks[0].description.score == "exact_match,loose"
-    )
+    (task,) = desk.bring(log, score="exact_match,loose").tasks
+    assert task.description.score == "exact_match,loose"
     assert desk.said("their_answer") == ["B"]
 
 
@@ -172,8 +157,7 @@ def test_a_folder_of_a_run_holds_its_tasks_and_its_numbers(desk: Desk) -> None:
     assert desk.asked("sample_id", task="one") == ["one/0"]
     assert desk.said("sample_id", "completion", task="two") == [("two/0", "B.")]
     assert "1 files of earlier runs are left aside" in result.notices[0].message
-    run = ak.run(desk.out, out=desk.folder / "run")
-    assert list(run.tasks) == ["one", "two"]
+    assert list(ak.run(desk.out, out=desk.folder / "run").tasks) == ["one", "two"]
     assert [task.key for task in desk.bring(desk.folder / "logs", task="two").tasks] == ["two"]
     assert desk.asked("sample_id") == ["two/0"]
     error = desk.refuse("the log has no task `three`", desk.folder / "logs", task="three")
@@ -235,11 +219,8 @@ def details(text: str = "B", **fields: Any) -> dict[str, Any]:  # noqa: ANN401
     query = "Which?\nA. one\nB. two\nAnswer:"
     doc = {"query": query, "choices": [" A", " B"], "gold_index": 1, "id": "7", "task_name": "arc"}
     said = {"input": "Which?", "text": [text], "text_post_processed": ["B"], "logprobs": []}
-    return {
-        "doc": doc | fields.get("doc", {}),
-        "metric": {"acc": 1.0},
-        "model_response": said | fields.get("said", {}),
-    }
+    doc, said = doc | fields.get("doc", {}), said | fields.get("said", {})
+    return {"doc": doc, "metric": {"acc": 1.0}, "model_response": said}
 
 
 def write(desk: Desk, rows: list[dict[str, Any]], name: str = NAME) -> Path:
@@ -281,9 +262,7 @@ def test_single_characters_are_labels_where_they_count_or_are_shown(
     assert (row["choices"], row.get("options"), row["answer"]) == (labels, options, labels[1])
 
 
-def test_other_options_in_the_prompt_stay_in_the_question(
-    desk: Desk,
-) -> None:
+def test_other_options_in_the_prompt_stay_in_the_question(desk: Desk) -> None:
     """What the options are is then not known, and nothing is cut off."""
     desk.bring(write(desk, [details(doc={"choices": ["A", "B", "C"]})]))
     (row,) = desk.asked()
@@ -319,9 +298,7 @@ BODY = {"gen_args_0": {"arg_0": [CHAT], "arg_1": {"until": ["Q:"]}}}
         ({}, "Tell me: Which?"),
     ],
 )  # fmt: skip
-def test_options_stand_in_any_columns_or_only_in_the_prompt(
-    desk: Desk, doc: dict[str, Any], asked: str
-) -> None:
+def test_options_stand_in_columns_or_prompts(desk: Desk, doc: dict[str, Any], asked: str) -> None:
     """A truth may be in brackets; of two orders, that of the prompt is what the model saw."""
     desk.bring(desk.lines(MAPS, [generated(doc=doc, target="(B)", arguments=BODY, text="(B)")]))
     assert desk.asked("question", "options", "choices", "answer") == [
@@ -334,7 +311,7 @@ def test_continuations_that_are_letters_leave_the_options_to_the_prompt(desk: De
     """A passage stays."""
     asked = "Read: They met.\nWhich?\nA. Lyon\nB. Paris\nAnswer:"
     arguments = {
-        f"gen_args_{at}": {"arg_0": asked, "arg_1": f" {letter}"} for at, letter in enumerate("AB")
+        f"gen_args_{n}": {"arg_0": asked, "arg_1": f" {one}"} for n, one in enumerate("AB")
     }
     doc = {"question": "Which?", "context": "They met."}
     desk.bring(desk.lines(MAPS, [ranked(doc=doc, arguments=arguments)]))

@@ -11,8 +11,6 @@ from answerkey.errors import Problems
 if TYPE_CHECKING:
     from tests.unit.importers.conftest import Desk
 
-RUN = "mmlu:subject=maps,model=some_model"
-
 
 def state(number: int = 1, text: str = " B", **fields: Any) -> dict[str, Any]:  # noqa: ANN401
     """Return the state of a question that shows its options; the second reference is right."""
@@ -52,7 +50,7 @@ def write_run(
     states: list[Any],
     verdicts: list[Any] | None = None,
     *,
-    name: str = RUN,
+    name: str = "mmlu:subject=maps,model=some_model",
     method: str = "multiple_choice_joint",
     model: str = "some/model",
 ) -> Path:
@@ -91,18 +89,12 @@ def test_references_asked_one_by_one_are_ranked(desk: Desk) -> None:
         del parts["output_mapping"]
         return {**parts, "reference_index": place, "request_mode": "original"}
 
-    log = write_run(
-        desk,
-        [one(1, 0, -2.0), one(1, 1, -1.0), one(2, 0, -1.0), one(2, 1, -2.0)],
-        method="multiple_choice_separate_original",
-    )
-    desk.bring(log)
+    states = [one(1, 0, -2.0), one(1, 1, -1.0), one(2, 0, -1.0), one(2, 1, -2.0)]
+    desk.bring(write_run(desk, states, method="multiple_choice_separate_original"))
     assert desk.said("completion") == ["B", "A"]
     ranking = desk.said("logprobs")[0]["ranking"]
-    assert [(part["continuation"], part["logprob"]) for part in ranking] == [
-        (" one", -2.0),
-        (" two", -1.0),
-    ]
+    assert [one["continuation"] for one in ranking] == [" one", " two"]
+    assert [one["logprob"] for one in ranking] == [-2.0, -1.0]
     assert "choice_probabilities" in desk.text("run.yaml")
 
 
@@ -141,8 +133,7 @@ def test_compressed_files_are_read(desk: Desk) -> None:
     (log / "scenario_state.json.gz").write_bytes(gzip.compress(states.read_bytes()))
     states.unlink()
     result = desk.bring(log)
-    assert result.kind == "helm"
-    assert result.tasks[0].their_mean == 1.0
+    assert (result.kind, result.tasks[0].their_mean) == ("helm", 1.0)
     assert result.tasks[0].description.model == "some/model"
 
 

@@ -1,27 +1,31 @@
-"""Laws of an import: records become two tables, which are scored as they are or kept in files."""
+"""Laws of an import: records become two tables, scored as they are or kept in files."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 
 import answerkey as ak
+from answerkey import types
 from answerkey.errors import DataError, RunError, SpecError
 from answerkey.importers import (
     READERS,
     Imported,
     Log,
     LogPreview,
+    LogReader,
     Question,
     Record,
     detect_kind,
+    imports,
 )
 from answerkey.importers.task_tables import NOT_IN_LOG
-from answerkey.types import Completion
+from answerkey.types import Completion, Registry
 
 if TYPE_CHECKING:
     from tests.unit.importers.conftest import Desk
@@ -129,9 +133,7 @@ def test_samples_that_come_again_are_trials_in_any_order(desk: Desk, names: str)
     imported = bring(desk, *(record(name, next(trials[name])) for name in names))
     assert (imported.samples, imported.tasks[0].num_trials) == (3, 3)
     assert desk.asked("sample_id") == ["b", "a", "c"]
-    rows = [
-        (name, place, f"{name} {trial}") for name in "bac" for place, trial in enumerate((2, 5, 9))
-    ]
+    rows = [(name, n, f"{name} {trial}") for name in "bac" for n, trial in enumerate((2, 5, 9))]
     assert desk.said("sample_id", "trial", "completion") == rows
 
 
@@ -186,11 +188,8 @@ def test_half_a_surrogate_pair_becomes_a_replacement_character(desk: Desk) -> No
     """No file can hold it, and no line is lost for it; neither for a number that JSON lacks."""
     question = Question("a \ud800 b", options=("\udfff", "y"), original={"n": float("nan")})
     bring(desk, record("0"), Record("1", question, Completion("ok\0")))
-    assert desk.asked("question", "options", "original")[1] == (
-        "a \ufffd b",
-        ["\ufffd", "y"],
-        {"n": None},
-    )
+    asked = desk.asked("question", "options", "original")
+    assert asked[1] == ("a \ufffd b", ["\ufffd", "y"], {"n": None})
     assert desk.said("completion")[1] == "ok\0"
 
 
@@ -226,3 +225,35 @@ def test_a_log_is_accepted_wherever_a_run_is(desk: Desk) -> None:
     assert (run.status, run.metrics["Accuracy"].value, run.path) == ("complete", 1.0, None)
     with pytest.raises(RunError, match="is not a run folder"):
         ak.load_run(desk.write("note.md", "no log"))
+
+
+# Importers that another package brings through an entry point.
+
+
+class QuizReader(LogReader):
+    """Reads rows of an invented tool, which are rows of a plain table as well."""
+
+    kind: ClassVar[str] = "quiz"
+    row_keys: ClassVar[tuple[set[str], ...]] = ({"prompt_text", "verdict"},)
+
+    def read(self, log: Log) -> Iterator[Record]:
+        """Yield the rows of each file."""
+        for file in log.files():
+            for row in log.rows(file):
+                question = Question(row.text("prompt_text"), choices=("A", "B"), truth="A")
+                yield Record(str(row.text("id")), question, Completion(row.text("completion")))
+
+
+def test_logs_of_other_packages_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its reader is asked before the one that takes any table."""
+    point = EntryPoint("quiz", f"{__name__}:QuizReader", "answerkey.importers")
+    monkeypatch.setattr(types, "entry_points", lambda **_: [point])
+    own = {reader.kind: reader for reader in imports._KINDS}
+    readers: Registry[LogReader] = Registry("answerkey.importers", own, own.__getitem__)
+    monkeypatch.setattr(imports, "READERS", readers)
+    monkeypatch.setitem(readers._loaded, "quiz", QuizReader)
+    row = {"id": "1", "prompt_text": "A or B?", "completion": "A", "verdict": 1}
+    (tmp_path / "log.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    assert detect_kind(tmp_path / "log.jsonl") == "quiz"
+    (tmp_path / "table.jsonl").write_text('{"id": "1", "completion": "A"}', encoding="utf-8")
+    assert detect_kind(tmp_path / "table.jsonl") == "plain"

@@ -73,35 +73,22 @@ def test_an_archive_becomes_questions_completions_and_verdicts(desk: Desk, metho
     """Whatever its members are compressed by."""
     log = desk.archive("log.eval", lay_out(sample(), sample("two", text="A")), method=method)
     result = desk.bring(log)
-    assert result.kind == "inspect"
-    assert result.samples == 2
-    assert result.tasks[0].num_trials == 1
+    assert (result.kind, result.samples, result.tasks[0].num_trials) == ("inspect", 2, 1)
     assert result.tasks[0].statuses == {"OK": 2}
     told = result.tasks[0].description
     assert (told.task, told.model, told.score) == ("small", "openai/some-model", "choice")
     assert (result.tasks[0].their_mean, result.notices) == (1.0, ())
     assert desk.asked()[0] == {
-        "sample_id": "1",
-        "question": "Question 1?",
-        "options": ["Paris", "Lyon"],
-        "choices": ["A", "B"],
-        "answer": "B",
-        "category": "geography",
+        "sample_id": "1", "question": "Question 1?", "options": ["Paris", "Lyon"],
+        "choices": ["A", "B"], "answer": "B", "category": "geography",
         "original": {"subject": "geography", "level": 3},
-    }
+    }  # fmt: skip
     assert desk.said()[1] == {
-        "sample_id": "two",
-        "trial": 0,
-        "completion": "A",
-        "completion_status": "OK",
-        "their_score": 1.0,
-        "their_answer": "B",
-        "finish_reason": "stop",
-        "prompt_tokens": 10,
-        "completion_tokens": 3,
-        "latency": 0.5,
+        "sample_id": "two", "trial": 0, "completion": "A", "completion_status": "OK",
+        "their_score": 1.0, "their_answer": "B", "finish_reason": "stop", "prompt_tokens": 10,
+        "completion_tokens": 3, "latency": 0.5,
         "prompt": [{"role": "user", "content": "Pick: question two?"}],
-    }
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("indent", [None, 2])
@@ -120,8 +107,7 @@ def test_a_json_log_says_the_same(desk: Desk, indent: int | None) -> None:
 def test_an_interrupted_run_is_read_as_far_as_it_came(desk: Desk) -> None:
     """There is no header: the journal's start says what was to be run."""
     result = desk.bring(desk.archive("log.eval", lay_out(sample(), head=None)))
-    assert result.samples == 1
-    assert result.tasks[0].description.task == "small"
+    assert (result.samples, result.tasks[0].description.task) == (1, "small")
     assert result.tasks[0].description.score == "choice"
     assert [notice.message for notice in result.notices] == [
         "the log has no end: its run was interrupted",
@@ -252,11 +238,8 @@ def test_thoughts_stand_apart_from_the_reply(desk: Desk) -> None:
 
 def test_broken_members_are_named_and_counted(desk: Desk) -> None:
     """All of them at once; nothing is written unless they may be left out."""
-    members = [
-        *lay_out(sample()),
-        ("samples/2_epoch_1.json", b'{"id": 2'),
-        ("samples/3_epoch_1.json", [1]),
-    ]
+    members = [*lay_out(sample()), ("samples/2_epoch_1.json", b'{"id": 2')]
+    members += [("samples/3_epoch_1.json", [1])]
     log = desk.archive("log.eval", members)
     error = desk.refuse("not valid JSON", log)
     assert isinstance(error, Problems)
@@ -272,12 +255,8 @@ def test_a_folder_with_one_log_is_that_log(desk: Desk) -> None:
     desk.archive("logs/a.eval", lay_out(sample()))
     assert desk.bring(desk.folder / "logs").samples == 1
     desk.archive("logs/b.eval", lay_out(sample("two")))
-    other = {
-        **HEAD,
-        "eval": {**HEAD["eval"], "task_display_name": "other"},
-        "samples": [sample("three")],
-    }
-    desk.json("logs/c.json", other)
+    named = {**HEAD["eval"], "task_display_name": "other"}
+    desk.json("logs/c.json", {**HEAD, "eval": named, "samples": [sample("three")]})
     desk.json("logs/beside.json", {"no": "log"})
     result = desk.bring(desk.folder / "logs")
     assert [task.key for task in result.tasks] == ["small", "small-2", "other"]

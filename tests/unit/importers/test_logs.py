@@ -1,4 +1,4 @@
-"""Laws of what readers get: members of archives, and JSON."""
+"""Laws of what readers get: members of archives, and JSON, also damaged or made to do harm."""
 
 from __future__ import annotations
 
@@ -37,15 +37,12 @@ def test_members_come_as_they_are_listed_wherever_the_archive_begins(desk: Desk)
 
     Offsets are counted from where the archive begins.
     """
-    files = [("b", b"1"), ("a", b"2"), ("b", b"3")]
-    path = desk.archive("x.zip", files, start=b"#!/bin/sh\n")
+    path = desk.archive("x.zip", [("b", b"1"), ("a", b"2"), ("b", b"3")], start=b"#!/bin/sh\n")
     assert [member.filename for member in list_members(path)] == ["b", "a", "b"]
     assert read_all(path) == {"b": b"3", "a": b"2"}
 
 
-def test_large_archives_keep_sizes_and_offsets_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_archives_keep_their_offsets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The wide fields are read where the narrow ones are full."""
     monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 4)
     monkeypatch.setattr(zipfile, "ZIP_FILECOUNT_LIMIT", 1)
@@ -107,9 +104,7 @@ def test_a_member_with_other_bytes_is_refused(desk: Desk, method: int) -> None:
 
 
 @pytest.mark.parametrize("method", [8, 93])
-def test_a_member_that_expands_beyond_reason_is_cut_off(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, method: int
-) -> None:
+def test_huge_members_are_cut_off(desk: Desk, monkeypatch: pytest.MonkeyPatch, method: int) -> None:
     """What is expanded is counted; what an archive states about sizes is not relied on."""
     monkeypatch.setattr("answerkey.importers.archives.SMALL", 1_000)
     path = desk.archive("x.zip", {"a": bytes(10_000_000)}, method=method)
@@ -148,3 +143,49 @@ def test_json_that_is_too_large_is_refused(desk: Desk, monkeypatch: pytest.Monke
     desk.refuse(
         "the file has more than 0.8 MB; if that is meant, set `ANSWERKEY_MAX_LINE", log, "mmlu-pro"
     )
+
+
+# Logs that somebody damaged, or made to do harm.
+
+ROW = {
+    "question_id": 1, "question": "?", "options": ["x"], "answer": "A", "pred": "A",
+    "model_outputs": "A",
+}  # fmt: skip
+
+
+def test_names_of_members_lead_nowhere(desk: Desk) -> None:
+    """Nothing is unpacked: a path in an archive is a name."""
+    members = {"../../evil.json": [ROW], "/etc/evil.json": [{**ROW, "question_id": 2}]}
+    desk.bring(desk.archive("x.zip", members))
+    assert sorted(path.name for path in desk.folder.parent.glob("*evil*")) == []
+    assert desk.asked("sample_id") == ["1", "2"]
+
+
+def test_text_that_is_not_utf8_is_named(desk: Desk) -> None:
+    """By its line."""
+    log = desk.folder / "output.jsonl"
+    log.write_bytes(b'{"custom_id": "a", "response": null, "error": {}}\n{"custom_id": "\xff"}\n')
+    error = desk.refuse("byte 0xff is not valid UTF-8", log)
+    assert error.where is not None
+    assert error.where.line == 2
+
+
+def test_yaml_of_an_import_is_read_back_whatever_a_log_is_called(desk: Desk) -> None:
+    """Names of tasks and models are values, never code or another key."""
+    import answerkey as ak
+
+    name = 'a: b #c "d" {{ 1/0 }} << config.x >> $HOME !include x \u2028 \x07'
+    row = {
+        "doc_id": 0,
+        "doc": {"question": "?", "choices": ["x", "yy"]},
+        "target": "A",
+        "filter": "none",
+    }
+    said = {
+        "resps": [["A"]], "filtered_resps": ["A"], "metrics": ["exact_match"], "exact_match": 1.0,
+    }  # fmt: skip
+    desk.lines("samples_x_2026-01-01T00-00-00.jsonl", [row | said])
+    desk.json("results_2026-01-01T00-00-00.json", {"model_name": name, "results": {}})
+    result = desk.bring(desk.folder / "samples_x_2026-01-01T00-00-00.jsonl")
+    assert result.tasks[0].description.model == name
+    assert ak.run(result.folder, out=desk.folder / "run").metrics["Accuracy"].value == 1.0

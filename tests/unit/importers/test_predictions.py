@@ -61,14 +61,8 @@ def test_predictions_and_reviews_are_joined_by_their_index(desk: Desk) -> None:
     assert (result.kind, told.task, told.model) == ("evalscope", "arc_easy", "some-model")
     assert (told.score, result.tasks[0].their_mean) == ("accuracy", 0.5)
     assert desk.asked()[0] == {"sample_id": "1", **WHICH, "original": {"subject": "maps"}}
-    columns = [
-        "completion",
-        "their_score",
-        "finish_reason",
-        "prompt_tokens",
-        "completion_tokens",
-        "latency",
-    ]
+    names = "completion their_score finish_reason prompt_tokens completion_tokens latency"
+    columns = names.split()
     assert desk.said(*columns)[0] == ("A", 0.0, "stop", 9, 2, 0.5)
 
 
@@ -82,10 +76,8 @@ def test_reviews_alone_have_the_text_too(desk: Desk) -> None:
 
 def test_repeats_are_trials(desk: Desk) -> None:
     """A group is a question, a generation one reply to it."""
-    rows = [
-        review(0, group_id=5, generation_index=0),
-        review(1, 0.0, group_id=5, generation_index=1),
-    ]
+    rows = [review(0, group_id=5, generation_index=0)]
+    rows += [review(1, 0.0, group_id=5, generation_index=1)]
     result = desk.bring(write_run(desk, predictions=[prediction(0), prediction(1)], reviews=rows))
     assert (result.samples, result.tasks[0].num_trials) == (1, 2)
     assert desk.said("their_score") == [1.0, 0.0]
@@ -105,8 +97,7 @@ def test_failed_calls_and_thoughts_are_told_apart_from_text(desk: Desk) -> None:
 def test_what_does_not_fit_together_is_told(desk: Desk) -> None:
     """A review without a prediction, lines that cannot be read, and several models."""
     log = write_run(desk, predictions=[prediction(0)], reviews=[review(0), review(1)])
-    message = "the file of reviews states 2 predictions, but the log holds 1"
-    desk.refuse(message, log)
+    desk.refuse("the file of reviews states 2 predictions, but the log holds 1", log)
     assert desk.bring(log, allow_failed="1").samples == 1
     with (log / "predictions/some-model/arc_easy.jsonl").open("a") as file:
         file.write('{"model": "x"}\n{"index": 3,\n')
@@ -167,8 +158,7 @@ def test_labels_that_were_asked_one_by_one_are_the_choices(desk: Desk) -> None:
     """The prediction is the likeliest."""
     labels = {"label: A": {"testing input": "Which?", "PPL": 2.0}, "label: B": {"PPL": 1.0}}
     result = desk.bring(desk.json("ppl.json", {"0": {**labels, "prediction": "B", "gold": "A"}}))
-    assert result.kind == "opencompass"
-    assert result.tasks[0].judged == 0
+    assert (result.kind, result.tasks[0].judged) == ("opencompass", 0)
     assert result.tasks[0].description.task == "ppl"
     assert desk.asked("choices", "answer") == [(["A", "B"], "A")]
 

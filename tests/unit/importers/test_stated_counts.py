@@ -54,8 +54,7 @@ def test_lm_eval_samples_that_are_cut_off_are_an_error(desk: Desk, keep: int) ->
 
 def test_one_samples_file_is_held_to_the_results_beside_it(desk: Desk) -> None:
     """Both filters of a task are in the file; only the rows of one of them are counted."""
-    run = copy_lm_eval(desk)
-    samples = run / f"samples_made_text_{TIME}.jsonl"
+    samples = copy_lm_eval(desk) / f"samples_made_text_{TIME}.jsonl"
     assert desk.bring(samples).samples == 8
     drop_lines(samples, 3)
     desk.refuse("states 8 samples, but the log holds 3", samples)
@@ -67,11 +66,9 @@ def test_lm_eval_results_that_cannot_be_read_are_told(desk: Desk) -> None:
     results = run / f"results_{TIME}.json"
     results.write_text(results.read_text()[:100])
     drop_lines(run / f"samples_made_rank_{TIME}.jsonl", 0)
-    error = desk.refuse("not valid JSON", run)
-    assert str(error.where).endswith(f"run/results_{TIME}.json")
-    notices = desk.bring(run, allow_failed="1").notices
+    assert str(desk.refuse("not valid JSON", run).where).endswith(f"run/results_{TIME}.json")
     assert "task `made_rank`: the log holds no samples of it: it is left out" in {
-        notice.message for notice in notices
+        notice.message for notice in desk.bring(run, allow_failed="1").notices
     }
 
 
@@ -162,15 +159,10 @@ def test_evalscope_is_held_to_its_report(desk: Desk) -> None:
 def test_every_eval_ever_is_held_to_its_file_of_numbers(desk: Desk) -> None:
     """`total_rows` counts the lines."""
     row: dict[str, Any] = {
-        "schema_version": "0.3.0",
-        "evaluation_id": "e",
-        "sample_id": "1",
-        "answer_attribution": [],
-    }
-    row |= {
-        "input": {"raw": "?", "choices": ["x", "y"], "reference": ["x"]},
-        "output": {"raw": ["A"]},
-    }
+        "schema_version": "0.3.0", "evaluation_id": "e", "sample_id": "1", "answer_attribution": [],
+    }  # fmt: skip
+    row["input"] = {"raw": "?", "choices": ["x", "y"], "reference": ["x"]}
+    row["output"] = {"raw": ["A"]}
     desk.lines("run/one_samples.jsonl", [row])
     for name, total in (("one", 2), ("two", 5)):
         numbers = {"schema_version": "0.3.0", "detailed_evaluation_results": {"total_rows": total}}
@@ -251,9 +243,7 @@ def test_no_broken_file_changes_a_number_in_silence(tmp_path: Path, log: Path, f
             result = import_log("auto", copy, out=tmp_path / name / "out")
         except AnswerkeyError:
             continue
-        if (
-            summarise(result) != summarise(sound)
-            and not Counter(one.message for one in result.notices) - known
-        ):
+        notices = Counter(notice.message for notice in result.notices)
+        if summarise(result) != summarise(sound) and not notices - known:
             silent.append(name)
     assert silent == []

@@ -30,15 +30,9 @@ now = pytest.mark.skipif(
 )
 #: What is said to each question, by its number: in the way of each tool, and otherwise.
 SAYS = (
-    "ANSWER: A",
-    "ANSWER: C",
-    "**ANSWER: C**",
-    "The answer is (D).",
-    "ANSWER: B\n\nANSWER: A",
-    "B",
-    "Both A and B look right.",
-    "\\boxed{D}",
-)
+    "ANSWER: A", "ANSWER: C", "**ANSWER: C**", "The answer is (D).", "ANSWER: B\n\nANSWER: A", "B",
+    "Both A and B look right.", "\\boxed{D}",
+)  # fmt: skip
 TRUTHS = "ABCDABCD"
 #: What is said to twenty questions in which a reader of logs may go wrong, the right letters, and
 #: how many replies state them.
@@ -65,7 +59,6 @@ HARD_REPLIES = (
     "Is it A, or is it B?\n\nANSWER: D",
 )
 HARD_TRUTHS = "ABADACBDABBCACDADBCD"
-HARD_RIGHT = 12
 
 INSPECT = """
 import json, os, sys
@@ -280,14 +273,8 @@ def ask_inspect(tool: Tool, url: str, form: str = "eval") -> tuple[Path, float]:
 def ask_lm_eval(tool: Tool, url: str) -> tuple[Path, float]:
     """Let lm-eval ask; return its log and its number."""
     model = f"model=made,base_url={url}/chat/completions"
-    words = [
-        "--tasks",
-        "made_text",
-        "--include_path",
-        "tasks",
-        "--apply_chat_template",
-        "--log_samples",
-    ]
+    options = "--tasks made_text --include_path tasks --apply_chat_template --log_samples"
+    words = options.split()
     start = ("-m", "lm_eval", "run", "--model", "local-chat-completions", "--model_args", model)
     tool("lm-eval", *start, *words, "--output_path", "out")
     folder = Path("out", "made").resolve()
@@ -327,10 +314,8 @@ def ask_promptfoo(tool: Tool, url: str) -> tuple[Path, float]:
 def check_inspect(desk: Desk, log: Path) -> None:
     """Hold a log of Inspect against its own numbers, and its differences against its own rule."""
     result = desk.bring(log)
-    assert result.samples == 8
-    assert result.tasks[0].num_trials == 2
-    assert result.tasks[0].statuses == {"OK": 16}
-    assert result.tasks[0].judged == 16
+    assert (result.samples, result.tasks[0].num_trials) == (8, 2)
+    assert (result.tasks[0].statuses, result.tasks[0].judged) == ({"OK": 16}, 16)
     assert result.tasks[0].their_mean == 0.375
     task = ak.run(result.folder, out=desk.folder / "run").tasks["numbers"]
     assert task.metrics["Accuracy"].value == 0.625
@@ -342,20 +327,17 @@ def check_inspect(desk: Desk, log: Path) -> None:
 def check_lm_eval(desk: Desk, log: Path) -> None:
     """Hold a log of lm-eval against its own numbers, by text and by log-probability."""
     text = desk.bring(next(log.glob("samples_made_text_*")))
-    assert text.samples == 8
-    assert text.tasks[0].description.score == "exact_match,strict"
+    assert (text.samples, text.tasks[0].description.score) == (8, "exact_match,strict")
     assert text.tasks[0].their_mean == 0.25
     ran = ak.run(text.folder, out=desk.folder / "text run").tasks["made_text"]
-    assert ran.metrics["Accuracy"].value == 0.625
-    assert ran.totals["theirs"]["only_theirs"] == 0
+    assert (ran.metrics["Accuracy"].value, ran.totals["theirs"]["only_theirs"]) == (0.625, 0)
     for score in ("acc,none", "acc_norm,none"):
         rank = desk.bring(next(log.glob("samples_made_rank_*")), score=score)
         mean = rank.tasks[0].their_mean
         numbers = json.loads(next(log.glob("results_*")).read_text())["results"]["made_rank"]
         assert numbers[score] == mean
         task = ak.run(rank.folder, out=desk.folder / f"{score} run").tasks["made_rank"]
-        assert task.metrics["Accuracy"].value == mean
-        assert task.totals["theirs"]["compared"] == 8
+        assert (task.metrics["Accuracy"].value, task.totals["theirs"]["compared"]) == (mean, 8)
         assert task.totals["theirs"]["both_right"] + task.totals["theirs"]["both_wrong"] == 8
 
 
@@ -434,21 +416,17 @@ def test_the_newest_version_of_a_tool_is_read_to_the_last_field(
     said = desk.said()
     for reply in said:
         thought = reply.get("reasoning")
-        text = (
-            f"<think>{thought}</think>\n\n{reply['completion'].strip()}"
-            if thought
-            else reply["completion"]
-        )
+        text = reply["completion"]
+        if thought:
+            text = f"<think>{thought}</think>\n\n{text.strip()}"
         wrong["completion"] += text != HARD_REPLIES[numbers[reply["sample_id"]]]
     assert len(said) == 20 * trials
     assert wrong == dict.fromkeys(wrong, 0)
     assert result.tasks[0].their_mean == pytest.approx(number)
     ours = ak.run(result.folder, out=desk.folder / "run").metrics["Accuracy"].value
-    assert ours == HARD_RIGHT / 20
+    assert ours == 12 / 20
     assert number == pytest.approx(theirs)
     version = foreign["find_newest"](name)
     line = f"{name} {version}: 20 questions, {sum(wrong.values())} of {4 * 20} fields wrong, "
-    record_property(
-        "table",
-        f"{line}its number {number:.2%}, read {result.tasks[0].their_mean:.2%}, ours {ours:.2%}",
-    )
+    read = result.tasks[0].their_mean
+    record_property("table", f"{line}its number {number:.2%}, read {read:.2%}, ours {ours:.2%}")

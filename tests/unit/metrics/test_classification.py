@@ -277,8 +277,7 @@ def make_pairs(pairs: Pairs) -> Scores:
 
 def finish(pairs: Pairs, *bins: int) -> list[MetricValue]:
     """Return the values over all pairs."""
-    metric = Calibration(bins=bins or (10,))
-    return metric.compute(make_pairs(pairs))
+    return Calibration(bins=bins or (10,)).compute(make_pairs(pairs))
 
 
 def test_the_error_is_the_weighted_distance_in_each_bin() -> None:

@@ -176,9 +176,7 @@ def test_fields_are_read_wherever_they_are() -> None:
 @pytest.mark.parametrize(
     "weights", [{}, {"A": "much"}, {"A": True}, {"A": float("nan")}, {"A": None}]
 )
-def test_weights_that_are_none_are_refused(
-    weights: dict[str | bool | float, float],
-) -> None:
+def test_weights_that_are_none_are_refused(weights: dict[str | bool | float, float]) -> None:
     """Empty weights, and weights that are no numbers, are the file's mistake."""
     with pytest.raises(SpecError) as caught:
         WeightedAverage("x", weights)

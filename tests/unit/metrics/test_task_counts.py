@@ -121,8 +121,7 @@ def test_declined_and_doubted_replies_are_counted_apart() -> None:
         },
     )
     counts = count_samples(make_samples(("x",) * 4), None, scores)
-    assert counts["counts"]["declined"] == 1
-    assert counts["counts"]["refused"] == 0
+    assert (counts["counts"]["declined"], counts["counts"]["refused"]) == (1, 0)
     assert counts["doubted"] == {"count": 2, "correct": 1}
 
 
@@ -176,14 +175,11 @@ def test_failed_rows_are_counted_by_reason() -> None:
     ("values", "encoded", "expected"),
     [
         ([0.5, 1.0], [], {"x": {"n": 2, "correct": 1, "partial": 1}}),
-        (
-            [True, False, 1, 0.0, "yes", None],
-            ["is_correct"],
-            {"x": {"n": 4, "correct": 2, "partial": 0}},
-        ),
+        ([True, False, 1, 0.0, "yes", None], ["is_correct"],
+         {"x": {"n": 4, "correct": 2, "partial": 0}}),
         (["yes"], [], {}),
     ],
-)
+)  # fmt: skip
 def test_right_answers_are_those_equal_to_one(
     values: list[object], encoded: list[str], expected: dict[str, object]
 ) -> None:
@@ -250,8 +246,7 @@ def count(
     ids: pl.Series, verdicts: Mapping[str, Scores], said: Completions | None = None
 ) -> dict[str, Any]:
     """Return the counts of these verdicts."""
-    samples = samples_from_frame(pl.DataFrame({"x": ids}), ids)
-    return count_verdicts(samples, said, verdicts)
+    return count_verdicts(samples_from_frame(pl.DataFrame({"x": ids}), ids), said, verdicts)
 
 
 def list_failures(

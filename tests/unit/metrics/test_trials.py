@@ -24,13 +24,8 @@ from .conftest import make_scores
 TWO = Trials(2)
 
 
-RICH = Trials(
-    3,
-    (
-        ScoreAggregator("is_correct", Aggregator("pass@k", 2)),
-        ScoreAggregator("is_correct", Aggregator("mean")),
-    ),
-)
+WAYS = (Aggregator("pass@k", 2), Aggregator("mean"))
+RICH = Trials(3, tuple(ScoreAggregator("is_correct", way) for way in WAYS))
 
 
 def list_values(scores: Scores) -> list[dict[str, object]]:
@@ -82,10 +77,8 @@ def test_what_is_no_number_becomes_a_list() -> None:
 
 def test_lists_are_what_was_said() -> None:
     """Stored as it is written, not as escapes; -0.0 is told apart from 0.0."""
-    metadata: dict[str, Sequence[object]] = {
-        "choice": ["é", "答", "", "a"],
-        "y": [0.0, 1.0, -0.0, 1.0],
-    }
+    metadata: dict[str, Sequence[object]] = {"choice": ["é", "答", "", "a"]}
+    metadata["y"] = [0.0, 1.0, -0.0, 1.0]
     scores = make_scores({"x": [1] * 4}, metadata)
     stored = aggregate_scores(scores, TWO).frame["metadata"].struct.unnest()
     assert stored["choice"].to_list() == ['["é", "答"]', '["", "a"]']
@@ -157,10 +150,8 @@ def test_repetitions_are_compared_by_name() -> None:
     deviation = statistics.stdev(numbers)
     assert found == {**about, **ends, "std_dev": deviation, "runs": 5, "values": numbers}
     runs: list[list[MetricValue]]
-    for runs, numbers_of in (
-        ([[value(None)], [value(0.5)]], [None, 0.5]),
-        ([[value(0.5)], []], [0.5, None]),
-    ):
+    cases = (([[value(None)], [value(0.5)]], [None, 0.5]), ([[value(0.5)], []], [0.5, None]))
+    for runs, numbers_of in cases:
         (found,) = compare_repetitions(runs)
         assert (found["values"], found["mean"], found["std_dev"]) == (numbers_of, 0.5, None)
         assert found["runs"] == 1

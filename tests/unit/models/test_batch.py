@@ -204,10 +204,7 @@ class Kept:
 
 def tell(completions: list[Completion]) -> list[str | None]:
     """Return the texts, or the errors."""
-    return [
-        completion.text if completion.error is None else completion.error
-        for completion in completions
-    ]
+    return [reply.text if reply.error is None else reply.error for reply in completions]
 
 
 def name_questions(count: int) -> list[str]:
@@ -230,18 +227,11 @@ ORDERS = {
     ),
 }
 PATHS = {
-    "openai": [
-        f"POST {OPENAI}/files",
-        f"POST {OPENAI}/batches",
-        *[f"GET {OPENAI}/batches/batch_1"] * 2,
-        f"GET {OPENAI}/files/file-2/content",
-    ],
-    "anthropic": [
-        f"POST {ANTHROPIC}",
-        *[f"GET {ANTHROPIC}/batch_1"] * 2,
-        f"GET {ANTHROPIC}/batch_1/results",
-    ],
-}
+    "openai": [f"POST {OPENAI}/files", f"POST {OPENAI}/batches",
+     *[f"GET {OPENAI}/batches/batch_1"] * 2, f"GET {OPENAI}/files/file-2/content"],
+    "anthropic": [f"POST {ANTHROPIC}", *[f"GET {ANTHROPIC}/batch_1"] * 2,
+     f"GET {ANTHROPIC}/batch_1/results"],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("api", APIS)
@@ -297,13 +287,10 @@ def test_what_is_known_is_not_handed_in_and_kept_before_it_is_told() -> None:
     ("api", "refused", "expired"),
     [
         ("openai", "HTTP 400: no x, please", "batch_expired: this request was not served"),
-        (
-            "anthropic",
-            "errored: no x, please",
-            "expired: the batch expired before this call was answered",
-        ),
+        ("anthropic", "errored: no x, please",
+         "expired: the batch expired before this call was answered"),
     ],
-)
+)  # fmt: skip
 def test_failed_and_expired_calls_are_handed_in_again(api: str, refused: str, expired: str) -> None:
     """They are errors that say so and are kept; the next process hands in these and no others."""
     desk, kept = Desk(), Kept(api)
@@ -333,10 +320,8 @@ def test_a_batch_that_ends_otherwise_leaves_no_call_without_a_completion(
     assert kept.complete(desk, "a", "b") == ["A", "B"]
 
 
-SILENT, NEITHER = (
-    "the batch says nothing of this call",
-    "the line of this call has neither an answer nor an error",
-)
+SILENT = "the batch says nothing of this call"
+NEITHER = "the line of this call has neither an answer nor an error"
 
 
 @pytest.mark.parametrize(
@@ -464,9 +449,7 @@ def test_a_batch_under_way_is_collected_by_the_next_process(api: str, looks: int
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_a_process_that_dies_without_the_name_leaves_the_batch_to_the_next(
-    api: str,
-) -> None:
+def test_a_process_that_dies_without_the_name_leaves_the_batch_to_the_next(api: str) -> None:
     """What is handed in is written down before; the next process finds the batch in the list."""
     desk, kept = Desk(), Kept(api)
     kept.book.dies = True
@@ -708,5 +691,4 @@ def test_no_depth_of_an_answer_raises(depth: int) -> None:
     loop: list[object] = []
     for _ in range(depth):
         loop = [loop]
-    said = read_line({"response": {"body": loop}}, reach().read)
-    assert said.status is ERROR
+    assert read_line({"response": {"body": loop}}, reach().read).status is ERROR

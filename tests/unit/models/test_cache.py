@@ -63,8 +63,7 @@ def test_what_was_stored_is_found_whole(file: Path) -> None:
     first.add(say(k=WHOLE))
     first.close()
     found = CallCache("reuse", file=file).find(ask("k", "other"))
-    assert list(found) == ["k"]
-    assert found["k"].source == "cache"
+    assert (list(found), found["k"].source) == (["k"], "cache")
     assert {**vars(found["k"]), "source": None, "asked_at": None} == vars(WHOLE)
     assert abs(time.time() - (found["k"].asked_at or 0)) < 3600
 
@@ -125,9 +124,7 @@ def write_newer(file: Path) -> None:
         (lambda file: file.mkdir(), "Is a directory"),
     ],
 )
-def test_a_cache_that_cannot_be_used_is_one_notice(
-    file: Path, spoil: Callable[[Path], object], why: str
-) -> None:
+def test_a_bad_cache_is_one_notice(file: Path, spoil: Callable[[Path], object], why: str) -> None:
     """Nothing is found, stored or raised, it is said once, and the file is left as it is."""
     file.parent.mkdir()
     spoil(file)
@@ -265,9 +262,7 @@ def test_caches_are_listed_without_following_links(home: Path) -> None:
 
     A link in place of a cache, and journals, cannot be cleared.
     """
-    results = {
-        cache.name: (cache.entries, cache.size, cache.is_clearable) for cache in list_caches()
-    }
+    results = {one.name: (one.entries, one.size, one.is_clearable) for one in list_caches()}
     assert results.pop("calls") == (1, (home / "calls.sqlite").stat().st_size, True)
     assert results == {"downloads": (2, 5, True), "hub": (0, 0, False), "runs": (1, 5, False)}
 
@@ -293,9 +288,7 @@ def test_a_cache_that_is_not_there_is_empty(file: Path) -> None:
     assert not file.exists()
 
 
-def test_a_cache_that_another_process_uses_is_not_deleted(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cache_that_others_use_is_kept(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """E502 says so; what it holds stays."""
     monkeypatch.setattr(store, "PATIENCE", 0.01)
     use = list_caches()[0]
@@ -311,8 +304,7 @@ def test_a_linked_call_cache_is_not_cleared(home: Path, tmp_path: Path) -> None:
     """The file that it leads to is not in the cache folder."""
     (home / "calls.sqlite").rename(tmp_path / "elsewhere.sqlite")
     (home / "calls.sqlite").symlink_to(tmp_path / "elsewhere.sqlite")
-    found = list_caches()[0]
-    clear_cache(found)
+    clear_cache(list_caches()[0])
     assert list(CallCache("reuse").find(ask("k"))) == ["k"]
 
 

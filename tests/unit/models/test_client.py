@@ -1,12 +1,11 @@
-"""The laws of calling an endpoint: every call once, in order, kept before it counts, and a clean
-stop.
-"""
+"""Laws of calls: each is made once, in order and within its budget, and kept before it counts."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import json
+import math
 import signal
 import threading
 import weakref
@@ -16,6 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from answerkey.errors import AnswerkeyError, RunError, SolverError
 from answerkey.models.calls import (
@@ -31,18 +32,20 @@ from answerkey.models.calls import (
     Remembered,
     Retried,
     call_key,
+    charge,
+    charge_completion,
 )
 from answerkey.models.client import Background, ModelClient
 from answerkey.models.config import Generation, Price
 from answerkey.models.providers import APIS, Connection
 from answerkey.models.retry import HttpReply, HttpRequest, NoReply
+from answerkey.models.store import decode_completion, encode_completion
 from answerkey.types import Completion, CompletionStatus
 
 T = TypeVar("T")
 CHAT = APIS["chat"]
 URL = "http://127.0.0.1:9/v1"
 CONNECTION = Connection("m", CHAT, URL, "m", generation=Generation(max_tokens=10))
-FULL = RunError("E502", "no space left")
 
 
 def say(text: str, status: int = 200, **headers: str) -> HttpReply:
@@ -60,8 +63,8 @@ class FakeEndpoint:
     Its clock is one in which sleep takes no time, but time passes.
     """
 
-    answer: Callable[[str, int], HttpReply | NoReply] = lambda question, attempt: say(
-        f"{question} {attempt}"
+    answer: Callable[[str, int], HttpReply | NoReply] = lambda text, attempt: say(
+        f"{text} {attempt}"
     )
     asked: list[str] = field(default_factory=list)
     at_once: int = 0
@@ -102,10 +105,8 @@ class FakeEndpoint:
 
     def fail(self, calls: Sequence[Call], match: str, **settings: object) -> AnswerkeyError:
         """Return the error that calls end with."""
-        with (
-            self.open(CONNECTION, **settings) as client,
-            pytest.raises(AnswerkeyError, match=match) as caught,
-        ):
+        failing = pytest.raises(AnswerkeyError, match=match)
+        with self.open(CONNECTION, **settings) as client, failing as caught:
             client.complete(calls)
         return caught.value
 
@@ -128,9 +129,7 @@ def test_completions_come_in_the_order_of_the_calls() -> None:
     """Whatever is answered first, each call gets its own completion at its own place."""
     with FakeEndpoint().open() as client:
         completions = client.complete(number_calls(300))
-    assert [completion.text for completion in completions] == [
-        f"q{number} 1" for number in range(300)
-    ]
+    assert [reply.text for reply in completions] == [f"q{n} 1" for n in range(300)]
     assert completions[0] == Completion(
         "q0 1",
         prompt=[{"role": "user", "content": "q0"}],
@@ -174,15 +173,10 @@ def test_what_the_ledger_knows_is_not_asked() -> None:
     with endpoint.open(ledger=ledger, watch=events.append) as client:
         assert [one.text for one in client.complete(calls)] == ["known", "b 1", "c 1", "c 1"]
     assert sorted(endpoint.asked) == ["b", "c"]
-    assert sorted(event.call.sample_id for event in events if isinstance(event, Finished)) == [
-        "001",
-        "002",
-    ]
-    known = [
-        [call.sample_id for call, _ in event.calls]
-        for event in events
-        if isinstance(event, Remembered)
-    ]
+    finished = [event for event in events if isinstance(event, Finished)]
+    assert sorted(event.call.sample_id for event in finished) == ["001", "002"]
+    remembered = [event for event in events if isinstance(event, Remembered)]
+    known = [[call.sample_id for call, _ in event.calls] for event in remembered]
     assert known == [["000"], ["003"]]
 
 
@@ -199,11 +193,8 @@ def test_trials_are_questions_of_their_own() -> None:
 
 def test_an_error_that_passes_is_not_seen_in_the_answer() -> None:
     """Overload, a reset and half a JSON are asked again; the attempts are counted."""
-    errors: list[HttpReply | NoReply] = [
-        say("busy", 503),
-        NoReply("reset", "gone"),
-        HttpReply(200, {}, b'{"cho'),
-    ]
+    half = HttpReply(200, {}, b'{"cho')
+    errors: list[HttpReply | NoReply] = [say("busy", 503), NoReply("reset", "gone"), half]
     endpoint = FakeEndpoint(lambda question, attempt: [*errors, say(question)][attempt - 1])
     events: list[Event] = []
     with endpoint.open(watch=events.append) as client:
@@ -236,20 +227,14 @@ def test_a_call_that_fails_for_good_is_a_completion_and_is_kept() -> None:
     [
         (NoReply("timeout", "within 120 s"), "E306.*`m` never answers: within 120 s", 8),
         (NoReply("connect", "refused"), "E306.*`m` cannot be reached: refused", 60),
-        (
-            say("bad key", 401),
-            r"E304.*requires an API key, but none was sent \(status 401\): HTTP 401: bad key",
-            8,
-        ),
+        (say("bad key", 401),
+         r"E304.*requires an API key, but none was sent \(status 401\): HTTP 401: bad key", 8),
     ],
-)
-def test_an_endpoint_that_never_answers_is_given_up(
-    answer: HttpReply | NoReply, match: str, most: int
-) -> None:
+)  # fmt: skip
+def test_silent_endpoints_are_given_up(answer: HttpReply | NoReply, match: str, most: int) -> None:
     """With few more requests than were under way at the start, and within seconds."""
     endpoint = FakeEndpoint(lambda *_: answer)
-    error = endpoint.fail(number_calls(1000), match)
-    assert error.exit_code == 3
+    assert endpoint.fail(number_calls(1000), match).exit_code == 3
     assert len(endpoint.asked) <= most
     assert max(endpoint.slept, default=0) < 3
 
@@ -257,9 +242,7 @@ def test_an_endpoint_that_never_answers_is_given_up(
 def test_a_refused_key_stops_everything() -> None:
     """After the first 401 nothing more is sent, ever; what was answered before is kept."""
     ledger = MemoryLedger()
-    endpoint = FakeEndpoint(
-        lambda question, _: say("bad key", 401) if question == "q20" else say(question)
-    )
+    endpoint = FakeEndpoint(lambda text, _: say("bad key", 401) if text == "q20" else say(text))
     with endpoint.open(ledger=ledger, limits=Limits(max_concurrent=2)) as client:
         for calls in (number_calls(1000), make_calls("another")):
             with pytest.raises(SolverError, match="E304"):
@@ -289,11 +272,8 @@ def test_the_pause_an_endpoint_asks_for_holds_for_all_at_one_at_a_time() -> None
 
     def answer(question: str, attempt: int) -> HttpReply:
         moments.append(endpoint.time)
-        return (
-            say("wait", 429, retry_after="30")
-            if (question, attempt) == ("q0", 1)
-            else say(question)
-        )
+        is_early = (question, attempt) == ("q0", 1)
+        return say("wait", 429, retry_after="30") if is_early else say(question)
 
     endpoint.answer = answer
     with endpoint.open(limits=Limits(max_concurrent=1)) as client:
@@ -338,7 +318,7 @@ def test_a_ledger_that_fails_stops_the_calls() -> None:
         def write(self, finished: FinishedCalls) -> None:
             if len(self.kept) >= self.at and (self.is_for_ever or not self.has_failed):
                 self.has_failed = True
-                raise FULL
+                raise RunError("E502", "no space left")
             super().write(finished)
 
     full, events = Broken(at=10, is_for_ever=True), list[Event]()
@@ -502,3 +482,89 @@ def test_memory_does_not_grow_with_the_number_of_calls() -> None:
     with FakeEndpoint(answer).open(limits=Limits(max_concurrent=4)) as client:
         client.complete(number_calls(600))
     assert most <= 2 * 4 + 4
+
+
+# Budgets and prices, and the quick JSON encoder.
+
+
+def test_the_number_of_calls_is_never_passed() -> None:
+    """With a limit of two calls the third is refused with E305.
+
+    Without one, calls are only counted. What an earlier part of the run has asked counts, even
+    beyond the limit.
+    """
+    free, budget, resumed = Budget(), Budget(max_calls=2), Budget(max_calls=5, calls=3)
+    assert all(free.reserve(1e9) for _ in range(3))
+    assert (budget.reserve(0), budget.reserve(0)) == (True, True)
+    resumed.admit(3)
+    for one, match in ((budget, "limit of 2 calls"), (resumed, "limit of 5 calls")):
+        with pytest.raises(SolverError, match=match) as raised:
+            one.reserve(0)
+        assert (raised.value.code, raised.value.exit_code) == ("E305", 3)
+    assert (free.calls, budget.calls, resumed.calls) == (3, 2, 6)
+
+
+def test_money_under_way_counts_until_it_is_settled() -> None:
+    """A call that fits only if those under way cost less than set aside has to wait, and is then
+    let in.
+    """
+    budget = Budget(max_cost=1.0)
+    assert budget.reserve(0.6)
+    assert not budget.reserve(0.6)
+    budget.settle(0.6, 0.1)
+    assert budget.reserve(0.6)
+    assert budget.calls == 2
+
+
+def test_money_is_never_overspent() -> None:
+    """A call that would pass the limit by what is spent already is refused with E305."""
+    budget = Budget(max_cost=1.0)
+    assert budget.reserve(0.6)
+    budget.settle(0.6, 0.6)
+    over = r"limit of 1: 0\.6000 is spent, and the next call may cost 0\.6000"
+    with pytest.raises(SolverError, match=over):
+        budget.reserve(0.6)
+
+
+def test_cached_tokens_have_a_price_of_their_own() -> None:
+    """Read and written tokens are taken out of the prompt's.
+
+    Without a price they cost what others do.
+    """
+    said = Completion("B", prompt_tokens=100, completion_tokens=10)
+    said = replace(said, cached_tokens=60, cache_write_tokens=30)
+    assert charge_completion(Price(2.0, 5.0), said) == 250.0
+    assert charge_completion(Price(2.0, 5.0, cached=0.5, written=3.0), said) == 20 + 30 + 90 + 50
+    more = Completion("B", prompt_tokens=10, completion_tokens=0, cached_tokens=60)
+    assert charge_completion(Price(2.0, 5.0, cached=0.5), more) == 30.0
+
+
+def test_a_batch_costs_half() -> None:
+    """Of every price."""
+    tokens, price = (100, 10, 60, 30), Price(2.0, 5.0, cached=0.5, written=3.0)
+    assert charge(price, *tokens, is_batch=True) == charge(price, *tokens) / 2
+    assert charge_completion(price, Completion("B", prompt_tokens=100, source="batch")) == 100.0
+    assert charge_completion(price, Completion("B", prompt_tokens=100, source="live")) == 200.0
+
+
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters())
+VALUES = st.recursive(
+    LEAVES, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=12
+)
+
+
+@given(st.text(st.characters()), st.floats(), st.integers(min_value=0), VALUES)
+def test_completions_come_back(text: str, latency: float, tokens: int, logprobs: object) -> None:
+    """Whatever is in its fields; a number that is not finite is null."""
+    completion = Completion(
+        text,
+        CompletionStatus.OK,
+        latency=latency,
+        prompt_tokens=tokens,
+        logprobs={"content": logprobs},
+    )
+    written = encode_completion(completion)
+    assert json.loads(written)["status"] == "OK"
+    result = decode_completion(written)
+    assert (result.text, result.prompt_tokens) == (text, tokens)
+    assert result.latency == (latency if math.isfinite(latency) else None)

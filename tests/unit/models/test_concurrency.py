@@ -25,8 +25,7 @@ from answerkey.models.providers import APIS, Connection
 from answerkey.models.retry import CallOutcome, HttpReply, HttpRequest, NoReply, RetryVerdict
 from answerkey.types import Completion
 
-MESSAGE = {"role": "assistant", "content": "B"}
-ANSWER = json.dumps({"choices": [{"message": MESSAGE}]}).encode()
+ANSWER = json.dumps({"choices": [{"message": {"role": "assistant", "content": "B"}}]}).encode()
 UNLIMITED = 1e9
 CONNECTION = Connection("m", APIS["chat"], "http://127.0.0.1:9/v1", "m")
 
@@ -148,9 +147,7 @@ def call_endpoint(
             client.executor = InlineExecutor()  # type: ignore[assignment]
             client.open_http = lambda *_: endpoint  # type: ignore[assignment]
             opened.append(client)
-        calls = [
-            Call(str(one), str(one), 0, [{"role": "user", "content": "q"}]) for one in range(count)
-        ]
+        calls = [Call(str(n), str(n), 0, [{"role": "user", "content": "q"}]) for n in range(count)]
         rounds, rest = [Round(client, calls) for client in opened], iter(calls)
         for one in rounds:
             one._waiting = rest  # all take from the same calls
@@ -297,9 +294,7 @@ def test_several_clients_share_what_an_endpoint_takes() -> None:
 
 @settings(max_examples=25 if os.environ.get("ANSWERKEY_LONG") else 12)
 @given(st.data())
-def test_whatever_the_endpoint_does_calls_are_answered_within_the_cap(
-    data: st.DataObject,
-) -> None:
+def test_whatever_the_endpoint_does_calls_are_answered_within_the_cap(data: st.DataObject) -> None:
     """Nothing is lost, nothing is answered twice, and there are never more at once than allowed."""
     cap = data.draw(st.integers(1, 80), label="cap")
     endpoint = Endpoint(

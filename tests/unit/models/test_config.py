@@ -1,9 +1,8 @@
-"""Laws of names and configs: what they mean, which hosts may have a key, what is sent beside the
-messages.
-"""
+"""Laws of names and configs: what they mean, which hosts may have a key, what is sent."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
@@ -24,15 +23,13 @@ from answerkey.models.config import (
     read_name,
 )
 from answerkey.models.connections import connect
-from answerkey.models.names import PROVIDERS
+from answerkey.models.names import PROVIDERS, complete_name
 from answerkey.models.providers import Connection
 from answerkey.sandbox import Snippet
 
 KEY = "sk-canary-0123456789"
-KEYS = {
-    f"{name}_API_KEY": f"{KEY}-{name}"
-    for name in ("OPENAI", "ANTHROPIC", "GEMINI", "TOGETHER", "AZURE")
-}
+KEYED = ("OPENAI", "ANTHROPIC", "GEMINI", "TOGETHER", "AZURE")
+KEYS = {f"{name}_API_KEY": f"{KEY}-{name}" for name in KEYED}
 MINE = Secret(KEY, "caller")
 EVIL, LAB = "https://evil.example/v1", "https://lab.example/v1"
 
@@ -74,11 +71,9 @@ def custom(url: str, *, key: Secret | None = None, **more: object) -> ModelConfi
         ("openai/gpt-4.1-nano", "https://api.openai.com/v1/chat/completions", "Authorization"),
         ("openai/x?api=completions", "https://api.openai.com/v1/completions", "Authorization"),
         ("anthropic/claude", "https://api.anthropic.com/v1/messages", "x-api-key"),
-        (
-            "gemini/gemini-flash",
-            "https://generativelanguage.googleapis.com/v1beta/models/gemini-flash:generateContent",
-            "x-goog-api-key",
-        ),
+        ("gemini/gemini-flash",
+         "https://generativelanguage.googleapis.com/v1beta/models/gemini-flash:generateContent",
+         "x-goog-api-key"),
         ("together/meta/llama", "https://api.together.xyz/v1/chat/completions", "Authorization"),
         ("fireworks/a/b", "https://api.fireworks.ai/inference/v1/chat/completions", None),
         ("sambanova/x", "https://api.sambanova.ai/v1/chat/completions", None),
@@ -94,7 +89,7 @@ def custom(url: str, *, key: Secret | None = None, **more: object) -> ModelConfi
         ("nvidia/a/b", "https://integrate.api.nvidia.com/v1/chat/completions", None),
         ("huggingface/a/b:fast", "https://router.huggingface.co/v1/chat/completions", None),
     ],
-)
+)  # fmt: skip
 def test_providers_have_their_urls_and_keys(name: str, url: str, header: str | None) -> None:
     """A provider's model is called at its own URL, with the key of its own variable in its own
     header.
@@ -213,9 +208,7 @@ def test_azure_is_known_by_its_host_and_has_no_url_of_its_own() -> None:
         ("http://api.openai.com/v1#m", KEYS, None),
     ],
 )
-def test_which_key_an_endpoint_by_url_is_sent(
-    name: str, environment: dict[str, str], sent: str | None
-) -> None:
+def test_the_key_sent_to_a_url(name: str, environment: dict[str, str], sent: str | None) -> None:
     """Its own variable.
 
     Else a provider's key only to that provider, and OpenAI's to this machine.
@@ -279,16 +272,13 @@ def test_a_missing_key_is_told_when_it_is_needed() -> None:
     connect("openai/x", caller=Caller(KEYS)).require_key()
 
 
-ELSEWHERE = Caller(KEYS | {"OPENAI_BASE_URL": EVIL}, frozenset({"OPENAI_BASE_URL"}))
-
-
 @pytest.mark.parametrize(
     "model",
     [
         provided(EVIL),
         provided("http://api.openai.com/v1"),
         provided("https://api.anthropic.com/v1"),
-        provided(caller=ELSEWHERE),
+        provided(caller=Caller(KEYS | {"OPENAI_BASE_URL": EVIL}, frozenset({"OPENAI_BASE_URL"}))),
         custom(EVIL, key=MINE),
         custom(EVIL, headers={"X-Key": MINE}),
         custom(EVIL, key=MINE, adapter=Adapter("a", "{}", "{}")),
@@ -316,10 +306,8 @@ THEIRS = Caller({"OPENAI_API_KEY": "theirs"}, frozenset({"OPENAI_API_KEY"}))
         (provided(), f"Bearer {KEY}-OPENAI"),
         (provided("http://127.0.0.1:8/v1"), f"Bearer {KEY}-OPENAI"),
         (provided(LAB, is_callers=True), f"Bearer {KEY}-OPENAI"),
-        (
-            provided(LAB, caller=Caller(KEYS, allow_hosts=frozenset({"lab.example"}))),
-            f"Bearer {KEY}-OPENAI",
-        ),
+        (provided(LAB, caller=Caller(KEYS, allow_hosts=frozenset({"lab.example"}))),
+         f"Bearer {KEY}-OPENAI"),
         (provided(EVIL, key=Secret("theirs", "project")), "Bearer theirs"),
         (provided(EVIL, caller=THEIRS), "Bearer theirs"),
         (custom("https://api.openai.com/v1", key=MINE), f"Bearer {KEY}"),
@@ -327,7 +315,7 @@ THEIRS = Caller({"OPENAI_API_KEY": "theirs"}, frozenset({"OPENAI_API_KEY"}))
         (custom(EVIL), None),
         (read_name(f"{EVIL}#m", caller=Caller(KEYS), is_callers=False), None),
     ],
-)
+)  # fmt: skip
 def test_where_keys_may_go(model: ModelConfig, header: str | None) -> None:
     """The provider's host, this machine, hosts that the caller named or allowed.
 
@@ -348,31 +336,18 @@ def is_refused(
 
 
 HERE = (
-    "http://localhost:8000/v1",
-    "http://LOCALHOST/v1",
-    "http://localhost./v1",
-    "http://127.0.0.1:8000/v1",
-    "http://127.9.9.9/v1",
-    "http://[::1]:8000/v1",
-    "http://[::ffff:127.0.0.1]/v1",
-    "https://127.0.0.1/v1",
-)
+    "http://localhost:8000/v1", "http://LOCALHOST/v1", "http://localhost./v1",
+    "http://127.0.0.1:8000/v1", "http://127.9.9.9/v1", "http://[::1]:8000/v1",
+    "http://[::ffff:127.0.0.1]/v1", "https://127.0.0.1/v1",
+)  # fmt: skip
 OWN = ("https://api.openai.com/v1", "https://API.OPENAI.COM/v1", "https://api.openai.com:8443/v1")
 OTHERS = (
-    "https://evil.example/v1",
-    "http://127.0.0.1.evil.example/v1",
-    "http://localhost.evil.example/v1",
-    "http://evil.example/127.0.0.1",
-    "http://evil.example?127.0.0.1",
-    "http://10.0.0.1/v1",
-    "http://0.0.0.0/v1",
-    "http://2130706433/v1",
-    "http://[::2]/v1",
-    "https://api.openai.com.evil.example/v1",
-    "https://evil.example/api.openai.com",
-    "https://xapi.openai.com/v1",
-    "http://api.openai.com/v1",
-)
+    "https://evil.example/v1", "http://127.0.0.1.evil.example/v1",
+    "http://localhost.evil.example/v1", "http://evil.example/127.0.0.1",
+    "http://evil.example?127.0.0.1", "http://10.0.0.1/v1", "http://0.0.0.0/v1",
+    "http://2130706433/v1", "http://[::2]/v1", "https://api.openai.com.evil.example/v1",
+    "https://evil.example/api.openai.com", "https://xapi.openai.com/v1", "http://api.openai.com/v1",
+)  # fmt: skip
 
 
 def test_this_machine_and_the_providers_own_host_may_have_a_key() -> None:
@@ -463,11 +438,8 @@ def test_values_of_the_environment() -> None:
     """A blank value is not set; white space around a key is not part of it."""
     caller = Caller({"A": " hush \n", "B": " ", "C": "theirs"}, project_names=frozenset({"C"}))
     results = [caller.find_key(name) for name in "ABC"]
-    assert [one and (one.reveal(), one.origin) for one in results] == [
-        ("hush", "caller"),
-        None,
-        ("theirs", "project"),
-    ]
+    expected = [("hush", "caller"), None, ("theirs", "project")]
+    assert [one and (one.reveal(), one.origin) for one in results] == expected
     assert "hush" not in repr(caller)
 
 
@@ -482,11 +454,8 @@ def test_custom_connections() -> None:
     sent = {"Authorization": f"Bearer {'k' * 20}", "X-Tier": "gold", "X-Key": "h" * 20}
     assert connection.reveal_headers() == sent
     assert (connection.max_concurrent, connection.requests_per_minute) == (3, 60.0)
-    for url in (
-        "https://x.example/infer",
-        "https://x.example/",
-        "https://x.example/v1/chat/completions",
-    ):
+    for path in ("infer", "", "v1/chat/completions"):
+        url = f"https://x.example/{path}"
         assert connect(custom(url)).url == url
 
 
@@ -535,12 +504,8 @@ def test_what_is_given_is_what_is_set_and_the_nearer_wins() -> None:
 
 def test_top_logprobs_ask_for_logprobs() -> None:
     """`top_logprobs` alone asks for log probabilities, unless `logprobs` is false."""
-    for wants in (
-        Generation(logprobs=True),
-        Generation(top_logprobs=3),
-        Generation(top_logprobs=0),
-    ):
-        assert wants.wants_logprobs
+    assert Generation(logprobs=True).wants_logprobs
+    assert all(Generation(top_logprobs=number).wants_logprobs for number in (3, 0))
     assert not Generation().wants_logprobs
     assert not Generation(logprobs=False, top_logprobs=3).wants_logprobs
 
@@ -552,3 +517,64 @@ def test_a_name_can_state_generation() -> None:
     result = Generation(0.5, 1, 16, -3, ("\n",), logprobs=True, top_logprobs=0)
     assert reach(f"openai/x?{texts}").generation == result
     assert reach(f"http://h/v1?{texts}#m").generation == result
+
+
+# The table of providers: bare names, and servers of this machine.
+
+
+@pytest.mark.parametrize(
+    ("typed", "name"),
+    [
+        ("gpt-4.1-nano", "openai/gpt-4.1-nano"),
+        ("gpt-4.1-nano?temperature=0&stop=/", "openai/gpt-4.1-nano?temperature=0&stop=/"),
+        ("chatgpt-4o-latest", "openai/chatgpt-4o-latest"),
+        ("o1", "openai/o1"),
+        ("o3-mini", "openai/o3-mini"),
+        ("o4-mini?max_tokens=5", "openai/o4-mini?max_tokens=5"),
+        ("claude-sonnet-4-5", "anthropic/claude-sonnet-4-5"),
+        ("gemini-2.5-flash", "gemini/gemini-2.5-flash"),
+        # Others serve these, or nobody does.
+        *(
+            (name, name)
+            for name in ("gpt-oss-20b", "gpt-oss:20b", "o1x", "o2-mini", "llama3.2", "my-gpt-4")
+        ),
+        *(
+            (name, name)
+            for name in ("openai/gpt-4", "ollama/gpt-4", "http://h/v1#gpt-4", "builtin/longest", "")
+        ),
+    ],
+)
+def test_a_bare_name_gets_its_provider(typed: str, name: str) -> None:
+    """Where only one provider has models of such names; any other name stays as it is."""
+    assert complete_name(typed) == name
+
+
+def test_every_provider_is_documented() -> None:
+    """The reference has each name with its base URL and its API."""
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "models.md").read_text()
+    for name, one in PROVIDERS.items():
+        url = f"`{one.base_url}`"
+        if one.base_url is None:
+            url = f"yours, in `{name.upper()}_BASE_URL`"
+        assert f"| `{name}` | {url} | `{one.api}` |" in page
+
+
+@pytest.mark.parametrize(
+    ("name", "port"),
+    [("ollama", 11434), ("vllm", 8000), ("lmstudio", 1234), ("llamacpp", 8080), ("sglang", 30000)],
+)
+def test_a_server_of_this_machine_is_called_at_its_usual_port(name: str, port: int) -> None:
+    """Without a key, not even that of a provider.
+
+    Its own is sent where it is set, and its URL may differ.
+    """
+    result = connect(
+        f"{name}/meta-llama/Llama-3.1-8B", caller=Caller({"OPENAI_API_KEY": "sk-canary-1"})
+    )
+    assert result.url == f"http://127.0.0.1:{port}/v1/chat/completions"
+    assert (result.model, result.missing_key) == ("meta-llama/Llama-3.1-8B", None)
+    assert result.reveal_headers() == {}
+    own = {f"{name.upper()}_API_KEY": "sk-own-2", f"{name.upper()}_BASE_URL": "http://127.0.0.1:77"}
+    result = connect(f"{name}/x", caller=Caller(own))
+    assert result.url == "http://127.0.0.1:77/v1/chat/completions"
+    assert result.reveal_headers() == {"Authorization": "Bearer sk-own-2"}

@@ -155,12 +155,8 @@ def test_each_api_is_sent_the_image_in_its_own_form(api: str, folder: Path) -> N
         model = open_model(name.format(url=server.url, root=server.root))
         assert isinstance(model, LiveModel)
         with model:
-            said = solver.solve(
-                load(folder / "questions.jsonl"),
-                model=model,
-                facts=None,
-                examples=None,
-            )
+            samples = load(folder / "questions.jsonl")
+            said = solver.solve(samples, model=model, facts=None, examples=None)
         body = server.asked.requests[-1].body
     assert body == expected
     [completion] = said
@@ -218,11 +214,10 @@ def test_code_of_users_sees_the_chat_form(folder: Path) -> None:
         return "A"
 
     source = "def infer(messages):\n    return messages[1]['content'][1]['image_url']['url']"
-    snippet = SnippetModel("mine", Snippet("infer", source))
     for model in (
         FunctionModel("mine", FunctionConfig(answer)),
         ObjectModel("acme/small", Package()),
-        snippet,
+        SnippetModel("mine", Snippet("infer", source)),
     ):
         [said] = model.complete([Request("1", prompt)])
         model.close()
@@ -365,16 +360,12 @@ def test_bytes_of_a_table_are_images(tmp_path: Path, ending: str) -> None:
     frame = pl.DataFrame({"image": [PNG, None], "told": [both, None], "many": [[PNG, PNG], [None]]})
     file = tmp_path / f"rows.{ending}"
     frame.write_parquet(file) if ending == "parquet" else frame.write_ipc(file)
-    for template, count in [
-        ("{{ sample.image }}", 1),
-        ("{{ sample.told }}", 1),
-        ("{{ sample.many }}", 2),
-    ]:
+    for column, count in {"image": 1, "told": 1, "many": 2}.items():
+        template = f"{{{{ sample.{column} }}}}"
         prompts: Any = make_solver(template).build_prompts(load(file), None)
         assert [len(images.list_images(prompt)) for prompt in prompts] == [count, 0]
         assert prompts[0][1]["content"][1] == STORED
-    names = "{{ [sample.image, sample.told] }}"
-    prompts = make_solver(names).build_prompts(load(file), None)
+    prompts = make_solver("{{ [sample.image, sample.told] }}").build_prompts(load(file), None)
     assert len(images.list_images(prompts[0])) == 2
 
 
@@ -517,9 +508,7 @@ def test_a_run_keeps_references_and_every_command_works_on_it(
     assert plan["dry_run"]["tasks"][0]["prompt_tokens"] > 2 * images.IMAGE_TOKENS
 
 
-def test_an_image_that_was_replaced_is_noticed_by_resume(
-    project: Path, tmp_path: Path, call: Callable[..., Called]
-) -> None:
+def test_resume_sees_new_images(project: Path, tmp_path: Path, call: Callable[..., Called]) -> None:
     """Half of the answers about another picture are no result, whether the sample was asked or
     not.
     """
@@ -530,10 +519,8 @@ def test_an_image_that_was_replaced_is_noticed_by_resume(
         picture.write_bytes(PNG + b"more")
         refused = call("resume", tmp_path / "run")
         assert refused.code == 2
-        assert (
-            "error[E505]: the run's image cannot be opened again: its content has changed"
-            in refused.err
-        )
+        changed = "error[E505]: the run's image cannot be opened again: its content has changed"
+        assert changed in refused.err
         assert f"--> {picture}" in refused.err
         picture.write_bytes(PNG)
         assert call("resume", tmp_path / "run").code == 0

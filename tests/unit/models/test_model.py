@@ -44,11 +44,8 @@ CHOICES = ["A", "B", "C", "D"]
 def ask_builtin(name: str, *, number: int = 1, **known: object) -> list[Completion]:
     """Return what a model says to some samples with four choices, of which C is right."""
     facts: dict[str, object] = {
-        "choices": CHOICES,
-        "truth": "C",
-        "options": ["w", "x", "y", "z"],
-        **known,
-    }
+        "choices": CHOICES, "truth": "C", "options": ["w", "x", "y", "z"], **known,
+    }  # fmt: skip
     questions = [Request(str(i), [], **facts) for i in range(number)]  # type: ignore[arg-type]  # fields by name
     return open_model(name).complete(questions)
 
@@ -132,10 +129,8 @@ def test_every_trial_is_drawn_anew(name: str) -> None:
     """
     opened = open_model(f"builtin/{name}")
     questions = [Request(f"s{i}", [], CHOICES, None, "A", "x") for i in range(40)]
-    trials = [
-        opened.complete([replace(question, trial=number) for question in questions])
-        for number in range(3)
-    ]
+    asked = [[replace(question, trial=n) for question in questions] for n in range(3)]
+    trials = [opened.complete(requests) for requests in asked]
     assert trials[0] == opened.complete(questions)
     assert trials[0] != trials[1] != trials[2] != trials[0]
     assert opened.complete([replace(question, trial=2) for question in questions]) == trials[2]
@@ -181,9 +176,8 @@ def test_what_a_model_lacks_is_told(
 
 def test_simulated_accuracy_is_what_the_model_means() -> None:
     """In the bare style the share of right letters is the accuracy; wrong ones are spread."""
-    counts = Counter(
-        one.text for one in ask_builtin("builtin/simulated?accuracy=0.7&style=bare", number=4000)
-    )
+    replies = ask_builtin("builtin/simulated?accuracy=0.7&style=bare", number=4000)
+    counts = Counter(reply.text for reply in replies)
     assert 2700 < counts["C"] < 2900
     assert all(330 < counts[choice] < 470 for choice in "ABD")
 
@@ -191,9 +185,8 @@ def test_simulated_accuracy_is_what_the_model_means() -> None:
 @pytest.mark.parametrize("style", [name for name in STYLE_NAMES if name != "mixed"])
 def test_simulated_style_uses_its_own_forms(style: str) -> None:
     """Every form of a style appears, and no other."""
-    results = {
-        one.text for one in ask_builtin(f"builtin/simulated?accuracy=1&style={style}", number=300)
-    }
+    replies = ask_builtin(f"builtin/simulated?accuracy=1&style={style}", number=300)
+    results = {reply.text for reply in replies}
     assert results == {form.format(c="C", t="y", o="?") for form in STYLES[style]}
 
 
@@ -250,19 +243,14 @@ BUILTIN = (
         ("builtin/random?sed=1", "model `{}` has no parameter `sed`", "did you mean `seed`?"),
         ("builtin/longest?seed=1", "model `{}` has no parameter `seed`", "it has no parameters"),
         ("builtin/random?seed=x", "model `{}`: `seed` is 'x', not a whole number from 0 on", None),
-        (
-            "builtin/simulated?style=mixt",
-            f"model `{{}}`: `style` is 'mixt', not one of {listing(STYLE_NAMES)}",
-            "did you mean `mixed`?",
-        ),
-        (
-            "builtin/random?seed",
-            "model `{}`: 'seed' is not `parameter=value`",
-            "write `NAME?parameter=value&parameter=value`",
-        ),
+        ("builtin/simulated?style=mixt",
+         f"model `{{}}`: `style` is 'mixt', not one of {listing(STYLE_NAMES)}",
+         "did you mean `mixed`?"),
+        ("builtin/random?seed", "model `{}`: 'seed' is not `parameter=value`",
+         "write `NAME?parameter=value&parameter=value`"),
         ("builtin/random?seed=1&seed=2", "model `{}`: a parameter is given more than once", None),
     ],
-)
+)  # fmt: skip
 def test_bad_name_is_told(name: str, message: str, hint: str | None) -> None:
     """An unknown model, an unknown parameter and a value out of range are errors with what to
     write.
@@ -302,10 +290,7 @@ class PackageOwn:
         self.sizes.append(len(questions))
         if self.name.endswith("broken"):
             raise RuntimeError("out of memory")
-        said = [
-            Completion(f"{question.sample_id} {question.truth} {question.trial}")
-            for question in questions
-        ]
+        said = [Completion(f"{one.sample_id} {one.truth} {one.trial}") for one in questions]
         return said[:-1] if self.name.endswith("short") else said
 
 
@@ -316,9 +301,7 @@ def open_own(monkeypatch: pytest.MonkeyPatch, name: str, load: Any = PackageOwn)
     return open_model(f"acme/{name}")
 
 
-def test_batches_for_a_packages_model_are_kept(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_batches_for_a_packages_model_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """At most 1,000 questions at a time.
 
     Each sample is its own question; nothing known is asked again.
@@ -335,9 +318,7 @@ def test_batches_for_a_packages_model_are_kept(
     assert opened.model.sizes[3:] == [1]
 
 
-def test_what_a_packages_model_raises_fails_its_batch(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_a_packages_model_raises_fails_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its samples have the text of the exception.
 
     Once 50 calls have failed, it is not asked any more.
@@ -385,9 +366,7 @@ def test_docs_name_every_model_parameter_and_share() -> None:
     """The reference page lists each built-in model, its parameters and the shares of the mixed
     style.
     """
-    page = (Path(__file__).parents[3] / "docs" / "reference" / "models.md").read_text(
-        encoding="utf-8"
-    )
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "models.md").read_text()
     for kind, built in BUILTIN_MODELS.items():
         assert f"`builtin/{kind}`" in page
         assert all(f"`{parameter}`" in page for parameter in built.parameters)
@@ -485,12 +464,8 @@ def test_a_snippet_answers() -> None:
     result = model.complete(ask("a", "refuse", "whole", "nothing", "a"))
     model.close()
     assert [(one.text, one.status) for one in result] == [
-        ("A", OK),
-        (None, REFUSED),
-        ("W", OK),
-        (None, ERROR),
-        ("A", OK),
-    ]
+        ("A", OK), (None, REFUSED), ("W", OK), (None, ERROR), ("A", OK),
+    ]  # fmt: skip
     assert result[3].error == "`infer` returned None, not a text or a message"
     assert result[2].finish_reason == "length"
 

@@ -41,14 +41,10 @@ def test_anything_else_is_passed_through() -> None:
         "&extra_body.guided_choice=%5B%22A%22%2C%22B%22%5D&extra_body.tag=NaN#m"
     )
     assert send(name) == {
-        "model": "m",
-        "messages": ASK,
-        "temperature": 0.0,
+        "model": "m", "messages": ASK, "temperature": 0.0,
         "chat_template_kwargs": {"enable_thinking": False, "style": "terse"},
-        "repetition_penalty": 1.1,
-        "guided_choice": ["A", "B"],
-        "tag": "NaN",
-    }
+        "repetition_penalty": 1.1, "guided_choice": ["A", "B"], "tag": "NaN",
+    }  # fmt: skip
 
 
 def test_objects_of_the_body_are_merged() -> None:
@@ -123,10 +119,8 @@ def test_secrets_do_not_stand_in_the_body(name: str) -> None:
 
 def test_the_nearer_extra_body_wins_field_by_field() -> None:
     """Of a task's `extra_body` and its model's, both are sent; the task's wins."""
-    nearer, farther = (
-        Generation(extra_body={"a": 1}),
-        Generation(extra_body={"a": 2, "b": 3}, seed=1),
-    )
+    nearer = Generation(extra_body={"a": 1})
+    farther = Generation(extra_body={"a": 2, "b": 3}, seed=1)
     assert nearer.over(farther) == Generation(extra_body={"a": 1, "b": 3}, seed=1)
     assert json.loads(json.dumps(nearer.given())) == {"extra_body": {"a": 1}}
 

@@ -44,16 +44,9 @@ def rename_limit(api: Api) -> Api:
 def test_the_chat_api_takes_every_parameter() -> None:
     """Parameters have the names of the API; its own hosts call the limit of tokens otherwise."""
     expected = {
-        "model": "m",
-        "messages": [ASK],
-        "max_tokens": 16,
-        "temperature": 0.5,
-        "top_p": 0.9,
-        "seed": 7,
-        "stop": ["\n"],
-        "logprobs": True,
-        "top_logprobs": 5,
-    }
+        "model": "m", "messages": [ASK], "max_tokens": 16, "temperature": 0.5, "top_p": 0.9,
+        "seed": 7, "stop": ["\n"], "logprobs": True, "top_logprobs": 5,
+    }  # fmt: skip
     assert build(APIS["chat"], ASK, generation=EVERYTHING) == expected
     newer = {
         "max_completion_tokens" if name == "max_tokens" else name: value
@@ -109,13 +102,9 @@ def test_anthropic_has_the_system_apart() -> None:
     developer = {"role": "developer", "content": [{"type": "text", "text": "Be brief."}]}
     generation = Generation(temperature=0, stop=("Q:",))
     assert build(APIS["anthropic"], SYSTEM, ASK, SAY, developer, generation=generation) == {
-        "model": "m",
-        "max_tokens": 4096,
-        "messages": [ASK, SAY],
-        "system": "Answer with a letter.\n\nBe brief.",
-        "temperature": 0,
-        "stop_sequences": ["Q:"],
-    }
+        "model": "m", "max_tokens": 4096, "messages": [ASK, SAY],
+        "system": "Answer with a letter.\n\nBe brief.", "temperature": 0, "stop_sequences": ["Q:"],
+    }  # fmt: skip
     limited = build(APIS["anthropic"], ASK, generation=Generation(max_tokens=9))
     assert limited == {"model": "m", "max_tokens": 9, "messages": [ASK]}
 
@@ -354,9 +343,7 @@ def test_short_keys_are_no_secrets() -> None:
     assert connection.read(200, body).text == "EMPTY set"
 
 
-def test_the_price_list_is_asked_for_the_model_at_its_url(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_price_list_is_asked_for_the_model_at_its_url(monkeypatch: pytest.MonkeyPatch) -> None:
     """The price of one token follows from what a thousand cost.
 
     What the list lacks is not known.

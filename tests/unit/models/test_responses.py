@@ -326,8 +326,7 @@ def test_counts_that_are_none_are_left_out(count: object) -> None:
     """
     body = chat("B") | {"usage": {"prompt_tokens": count, "completion_tokens": 1}}
     for completion in (read(body), read_message(body)):
-        assert completion.text == "B"
-        assert completion.prompt_tokens is None
+        assert (completion.text, completion.prompt_tokens) == ("B", None)
         assert completion.completion_tokens == 1
 
 
@@ -393,9 +392,7 @@ RULES = ("first_character", "first_character_literal", "leading_label", "stated_
         (chat("I cannot say", reasoning="hm"), "NOT_A_CHOICE"),
     ],
 )
-def test_a_reply_that_ends_within_its_thoughts_has_its_own_reason(
-    body: object, reason: str
-) -> None:
+def test_a_reply_that_ends_in_its_thoughts_has_its_own_reason(body: object, reason: str) -> None:
     """Whatever the rule, and also where thoughts are only counted; other silence has its own."""
     said = CONNECTION.read(200, json.dumps(body).encode())
     for rule in RULES if reason == CUT else RULES[:1]:
@@ -429,10 +426,8 @@ def test_logprobs_are_kept() -> None:
 
     Infinities, which JSON does not have, become null.
     """
-    body = (
-        b'{"choices": [{"message": {"content": "B"}, "logprobs": {"content": [{"logprob": '
-        b"-1e999}]}}]}"
-    )
+    first = b'{"message": {"content": "B"}, "logprobs": {"content": [{"logprob": -1e999}]}}'
+    body = b'{"choices": [' + first + b"]}"
     assert read_body(200, body, take_chat).logprobs == {"content": [{"logprob": None}]}
     choice = {"text": "B", "logprobs": {"token_logprobs": [-0.5]}}
     assert read({"choices": [choice]}, take_text).logprobs == {"token_logprobs": [-0.5]}
@@ -604,10 +599,8 @@ def test_every_api_says_the_same(logprobs: object) -> None:
     result = read_positions(logprobs)
     assert [one.token.strip() for one in result] == ["A", "."]
     assert [one.logprob for one in result] == [-0.1, -0.5]
-    assert {token.strip(): value for token, value in result[0].top.items()} == {
-        "A": -0.1,
-        "B": -3.0,
-    }
+    top = {token.strip(): value for token, value in result[0].top.items()}
+    assert top == {"A": -0.1, "B": -3.0}
     assert list(result[1].top.values()) == [-0.5]
 
 
@@ -663,8 +656,7 @@ def test_a_continuation_is_as_likely_as_its_tokens_together() -> None:
 
 def test_a_token_on_the_border_belongs_to_the_continuation() -> None:
     """It is counted, and marked."""
-    said = echo(["Q", ": b", "lue"], [None, -2.0, -0.5])
-    entry = measure_continuation(said, "Q:", " blue")
+    entry = measure_continuation(echo(["Q", ": b", "lue"], [None, -2.0, -0.5]), "Q:", " blue")
     assert (entry["logprob"], entry["tokens"], entry["is_split"]) == (-2.5, 2, True)
 
 

@@ -132,9 +132,7 @@ def test_an_answer_is_an_answer_and_an_error_status_is_never_one() -> None:
         ({"retry-after": "7", "retry-after-ms": "1500"}, 1.5),
     ],
 )
-def test_retry_after_is_read_as_seconds_and_as_a_date(
-    headers: dict[str, str], seconds: float | None
-) -> None:
+def test_retry_after_is_seconds_or_a_date(headers: dict[str, str], seconds: float | None) -> None:
     """What cannot be read is as if it were not there; what is past means now."""
     assert read_retry_after(headers, NOON) == seconds
 
@@ -192,9 +190,7 @@ def test_an_endpoint_that_was_never_heard_of_is_tried_for_seconds() -> None:
     """No connection: as long as `reach_seconds`; no reply in time: once. After a first reply: as
     ever.
     """
-    lost, late = (
-        CallOutcome(RetryVerdict.AGAIN, FAILED, label) for label in ("connect", "timeout")
-    )
+    lost, late = (CallOutcome(RetryVerdict.AGAIN, FAILED, why) for why in ("connect", "timeout"))
     hand, silent, answering = Hand(), Health(CONNECTION), Health(CONNECTION)
     answering.note(ANSWERED, is_final=True)
     retry = hand.retry()
@@ -239,7 +235,7 @@ UNAUTHORIZED, FORBIDDEN, MISSING, EMPTY = (
     for label in ("status 401", "status 403", "model_not_found", "insufficient_quota")
 )
 SILENT, DOWN, BUSY = (
-    fail(label, RetryVerdict.AGAIN) for label in ("timeout", "status 500", "status 429")
+    fail(why, RetryVerdict.AGAIN) for why in ("timeout", "status 500", "status 429")
 )
 OWN_FAULTS = ("status 400", "status 413", "status 422", "unreadable", "too_large")
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import sqlite3
-import subprocess
-import sys
 from array import array
 from collections import UserList
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pytest
+from tests.processes import run_python
 
 from answerkey.errors import RunError
 from answerkey.models import store as stores
@@ -75,9 +74,7 @@ def test_a_killed_process_loses_nothing_that_was_added(tmp_path: Path) -> None:
         "journal.keep_batch(Submitted('file-1', 'model', ['a', 'b']));"
         "os.kill(os.getpid(), 9)"
     )
-    assert (
-        subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False).returncode == -9
-    )
+    assert run_python("-c", script, tmp_path).returncode == -9
     with closing(open_store(tmp_path)) as journal:
         assert len(journal.find([make_call(str(n)) for n in range(60)])) == 50
         assert journal.list_batches("model") == [BATCH]
@@ -167,8 +164,7 @@ def test_what_json_does_not_know_is_kept_all_the_same() -> None:
     journal = CallStore(None)
     journal.write([(make_call("a"), odd), (make_call("b"), replace(SAID, reply=reply))])
     found = journal.find([make_call("a"), make_call("b")])
-    assert found["a"] == odd
-    assert found["b"].reply == {"a": {"b": ["c"]}, "d": [1], "e": "1.5"}
+    assert (found["a"], found["b"].reply) == (odd, {"a": {"b": ["c"]}, "d": [1], "e": "1.5"})
     journal.write([(make_call("c"), replace(odd, status=CompletionStatus.ERROR))])
     (usage,) = journal.sum_usage()
     assert (usage.calls, usage.failures) == (3, [("000001", "\udfff")])
@@ -177,12 +173,8 @@ def test_what_json_does_not_know_is_kept_all_the_same() -> None:
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
 def test_a_number_that_json_does_not_have_is_stored_as_null(number: float) -> None:
     """No record holds NaN or an infinite number, wherever a model puts it."""
-    odd = replace(
-        SAID,
-        latency=number,
-        logprobs=[MappingProxyType({"token": "NaN", "logprob": number})],
-        reply={"a": (number, 1.5)},
-    )
+    logprobs = [MappingProxyType({"token": "NaN", "logprob": number})]
+    odd = replace(SAID, latency=number, logprobs=logprobs, reply={"a": (number, 1.5)})
     journal = CallStore(None)
     journal.write([(make_call("a"), odd)])
     stored = journal.find_answers([make_call("a").key])[make_call("a").key]
@@ -268,18 +260,14 @@ def test_a_damaged_index_is_e503(tmp_path: Path) -> None:
         ).fetchone()
     raw = (tmp_path / "calls.sqlite").read_bytes()
     end = 4096 * root
-    for damaged in (
-        raw[: end - 4096] + bytes(4096) + raw[end:],
-        raw[: end - 10] + b"k" + raw[end - 9 :],
-    ):
+    emptied = raw[: end - 4096] + bytes(4096) + raw[end:]
+    for damaged in (emptied, raw[: end - 10] + b"k" + raw[end - 9 :]):
         (tmp_path / "calls.sqlite").write_bytes(damaged)
         with pytest.raises(RunError, match="E503"):
             open_store(tmp_path)
 
 
-def test_an_entry_or_a_version_that_cannot_be_read_is_e503(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_entries_are_e503(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is no completion is not taken for one, and not asked behind the user's back."""
     with closing(open_store(tmp_path)) as journal, monkeypatch.context() as patch:
         patch.setattr(stores, "encode_completion", lambda _: "{}")

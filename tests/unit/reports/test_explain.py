@@ -10,11 +10,8 @@ from answerkey.reports.explain import draw_explained
 from answerkey.text import plain_text
 
 SCORED: dict[str, Any] = {
-    "status": "SCORED",
-    "reason": None,
-    "excluded_by": "drop",
-    "why": "VALID: because",
-}
+    "status": "SCORED", "reason": None, "excluded_by": "drop", "why": "VALID: because",
+}  # fmt: skip
 SCORED |= {"values": {"is_correct": 1.0}, "metadata": {"pred": " C"}}
 FAILED: dict[str, Any] = {"status": "FAILED", "reason": "RAISED", "why": None}
 FAILED |= {"values": {"x": None}, "metadata": {"note": "why"}}
@@ -23,18 +20,12 @@ PROMPT = [{"role": "user", "content": "What?\n\nAnswer:"}]
 SAID = {"completion_status": "OK", "completion": " B.\nBecause", "prompt": PROMPT}
 EXCHANGE = "Prompt\n  user\n  | What?\n  |\n  | Answer:\n\nCompletion  OK\n  |  B.\n  | Because\n"
 LETTERS = {"scores": {"mcqa": SCORED}, "scorers": {"mcqa": {"display_name": "Letters"}}}
-SNIPPET = {"scores": {"py": FAILED}, "scorers": {"py": {"purpose": "qa"}}}
 FAILURE = "Score by py (qa: not part of the score)  FAILED\n  reason  RAISED\n  note    why\n"
 BLANKS = "Completion  OK\n  | (5,000,000 blank lines)\n  | B\n"
 AS_JSON = '  a  plain\n  b  [1, "x"]\n  c  " C"\n  d  ""\n  e  null\n  f  "null"\n'
 ABOUT: dict[str, Any] = {
-    "run": "r",
-    "task": "t",
-    "sample_id": "7",
-    "where": "d.csv:8",
-    "scores": {},
-    "scorers": {},
-}
+    "run": "r", "task": "t", "sample_id": "7", "where": "d.csv:8", "scores": {}, "scorers": {},
+}  # fmt: skip
 ABOUT |= dict.fromkeys(("missing", "sample", "prompt", "completion", "completion_status"))
 
 
@@ -56,7 +47,7 @@ ABOUT |= dict.fromkeys(("missing", "sample", "prompt", "completion", "completion
         (LETTERS, 'Score by Letters  SCORED, correct\n  is_correct   1.0\n  pred         " C"\n'),
         (LETTERS, "  excluded by  action `drop`\n  why          VALID: because\n"),
         # Values that were never computed are not listed.
-        (SNIPPET, FAILURE),
+        ({"scores": {"py": FAILED}, "scorers": {"py": {"purpose": "qa"}}}, FAILURE),
     ],
 )
 def test_a_sample_is_shown_in_full(changes: dict[str, Any], shown: str) -> None:

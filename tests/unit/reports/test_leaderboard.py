@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.quiz import MCQA, write_lines, write_task
+from tests.projects import SCORER, write_rows, write_task
 
 from answerkey.reports.comparison import build_comparison
 from answerkey.reports.leaderboard import draw_leaderboard, rank_ties
@@ -18,7 +18,6 @@ from answerkey.runs import Run, load_run
 from answerkey.text import plain_text
 
 Score = Callable[..., Run]
-SIZE = 100
 
 
 @pytest.fixture
@@ -28,12 +27,12 @@ def score(tmp_path: Path, call: Callable[..., Any]) -> Score:
     def make(name: str, right: int, key: str = "quiz") -> Run:
         (folder := tmp_path / f"{name}-files").mkdir()
         task = write_task(
-            folder / "task.yaml", MCQA | {"ground_truth_choice": "A"}, name=key.title()
+            folder / "task.yaml", SCORER | {"ground_truth_choice": "A"}, name=key.title()
         )
-        rows = [{"sample_id": f"{key}-{i}"} for i in range(SIZE)]
+        rows = [{"sample_id": f"{key}-{i}"} for i in range(100)]
         replies = [{**row, "completion": "AB"[i >= right]} for i, row in enumerate(rows)]
-        questions = write_lines(folder / "rows.jsonl", rows)
-        completions = write_lines(folder / "replies.jsonl", replies)
+        questions = write_rows(folder / "rows.jsonl", rows)
+        completions = write_rows(folder / "replies.jsonl", replies)
         files = ("--dataset", questions, "--completions", completions, "--out", tmp_path / name)
         done = call("score", task, *files)
         assert done.code == 0, done.err
@@ -77,11 +76,8 @@ def test_runs_of_other_tasks_are_columns(score: Score) -> None:
     ranks = {row["name"]: [cell and cell["rank"] for cell in row["cells"]] for row in board["rows"]}
     first, second = [1, 1], [2, 2]
     assert ranks == {
-        "a": [first, None],
-        "b": [second, None],
-        "c": [None, first],
-        "d": [None, second],
-    }
+        "a": [first, None], "b": [second, None], "c": [None, first], "d": [None, second],
+    }  # fmt: skip
 
 
 def test_several_tasks_have_a_mean(score: Score) -> None:

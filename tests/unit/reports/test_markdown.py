@@ -1,4 +1,4 @@
-"""Laws of what others read of a run: Markdown and JUnit XML."""
+"""Laws of what others read of a run: Markdown, JUnit XML, and what Python shows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from xml.etree.ElementTree import Element, fromstring
 
 import pytest
-from tests.quiz import make_task
+from tests.projects import SCORER, make_task
 
 import answerkey as ak
 from answerkey.errors import Place, RunError
@@ -104,20 +104,16 @@ def test_each_gate_is_a_test_case(gated: Callable[..., Run]) -> None:
     """
     notes = {GateStatus.NOT_DECIDED: "no baseline", GateStatus.SKIPPED: "for others"}
     statuses = (GateStatus.PASS, GateStatus.FAIL, *notes)
-    root = read(
-        write_junit([gated(*[make_gate(status, note=notes.get(status)) for status in statuses])])
-    )
+    root = read(write_junit([gated(*[make_gate(name, note=notes.get(name)) for name in statuses])]))
     (suite,) = root
     counts = {"tests": "5", "failures": "1", "errors": "1", "skipped": "1"}
     about = {"name": "Demo (builtin/simulated?accuracy=0.8 SIMULATED)", "time": "90"}
     assert root.attrib.items() >= counts.items()
     assert suite.attrib == {**about, **counts, "timestamp": "2026-01-02T03:04:05Z"}
     complete, *gates = suite.iter("testcase")
-    assert (complete.attrib, len(complete)) == (
-        {"classname": "demo", "name": "the run is complete", "time": "0"},
-        0,
-    )
-    assert [[problem.tag for problem in gate] for gate in gates] == [
+    fields = {"classname": "demo", "name": "the run is complete", "time": "0"}
+    assert (complete.attrib, len(complete)) == (fields, 0)
+    assert [[part.tag for part in gate] for gate in gates] == [
         *([], ["failure"], ["error"], ["skipped"])
     ]
     for gate in gates:
@@ -169,3 +165,30 @@ def test_a_command_that_ends_with_an_error_says_so() -> None:
         "What to do: make \\`room\\`",
         "",
     ]
+
+
+# Runs, comparisons and audits where Python shows them.
+
+HOSTILE = "<img src=x onerror=alert(1)>\"'&\u202e\x1b[31m"
+ROWS = [{"answer": "A", "category": HOSTILE}, {"answer": "B", "category": "art"}, {"answer": "B"}]
+
+
+def score(*completions: str) -> Run:
+    """Return a run in memory whose texts would all like to be markup."""
+    task = make_task({**SCORER, "display_name": HOSTILE})
+    return ak.score({**task, "display_name": HOSTILE, "description": HOSTILE}, ROWS, completions)
+
+
+def test_a_notebook_shows_the_text() -> None:
+    """What `print` shows, in one `<pre>`; nothing from data is markup, and no hidden character is
+    left.
+    """
+    run = score("A", "The answer is B", HOSTILE)
+    comparison = ak.compare(run, score("A", "B", "B"))
+    for shown, text in ((run, "33.33 %"), (comparison, "-66.67"), (ak.audit(run), "stated_answer")):
+        assert text in str(shown)
+        html = shown._repr_html_()
+        body = html.removeprefix("<pre>").removesuffix("</pre>")
+        assert len(body) == len(html) - len("<pre></pre>")
+        assert text in body
+        assert not {"<", ">", "\x1b", "\u202e"} & set(body)

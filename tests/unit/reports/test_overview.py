@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.quiz import make_solver, write_lines, write_task
+from tests.projects import describe_solver, write_rows, write_task
 
 import answerkey as ak
 from answerkey.reports.overview import audit_task, build_overview, count_readings, dump
@@ -37,7 +37,7 @@ ROWS = [
 
 def write_run(folder: Path, rows: Rows = ROWS, model: str | None = None, **parts: object) -> Run:
     """Return a finished run on disk; without a model the rows hold the completions."""
-    dataset = write_lines(folder / "rows.jsonl", rows)
+    dataset = write_rows(folder / "rows.jsonl", rows)
     task = write_task(folder / "task.yaml", **parts)
     return ak.run(task, dataset=dataset, out=folder / "out", model=model)
 
@@ -54,7 +54,7 @@ def ask(folder: Path, rows: Rows) -> Run:
         return Reply("A", logprobs={"A": math.log(0.75), "B": math.log(0.25)})
 
     with TestServer(answer) as server:
-        return write_run(folder, rows, f"{server.url}?top_logprobs=2#m", solver=make_solver())
+        return write_run(folder, rows, f"{server.url}?top_logprobs=2#m", solver=describe_solver())
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_trials_are_counted_apart_from_samples(
     """
     rows = [{"question": str(place), "answer": "A", "category": "law"} for place in range(3)]
     model, trials = "builtin/constant?choice=A", {"num_trials": 2, **aggregators}
-    _, task = describe(write_run(tmp_path, rows, model, solver=make_solver(), trials=trials))
+    _, task = describe(write_run(tmp_path, rows, model, solver=describe_solver(), trials=trials))
     assert (task["samples"], task["rows"]["trials"], task["rows"]["count"]) == (3, 2, 6)
     assert task["headline"]["chance"] == chance
     (law,) = task["plots"]["categories"]["rows"]

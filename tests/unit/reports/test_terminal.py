@@ -60,18 +60,11 @@ ERRORS = dict(zip(COUNTED, (10, 7, 7, 0, 0, 0, 0, 3), strict=True))
 BAD_REQUEST = {"sample_id": "s1", "error": "HTTP 400: \x1b[2J"}
 TIMEOUT = {"sample_id": "s9", "error": "timeout: " + "long " * 40}
 CALLS: dict[str, Any] = {
-    "calls": 120,
-    "asked": 100,
-    "cached": 20,
-    "failed": 2,
-    "retries": 7,
-    "prompt_tokens": 5000,
-    "completion_tokens": 100,
-    "cost": 0.0123,
-    "latency": {"p50": 0.4, "p95": 1.25},
+    "calls": 120, "asked": 100, "cached": 20, "failed": 2, "retries": 7, "prompt_tokens": 5000,
+    "completion_tokens": 100, "cost": 0.0123, "latency": {"p50": 0.4, "p95": 1.25},
     "errors": [{"reason": "HTTP 400", "count": 2, "example": BAD_REQUEST}],
     "retried": [{"reason": "timeout", "count": 7, "example": TIMEOUT}],
-}
+}  # fmt: skip
 UNKNOWN = CALLS | {"cost": None, "latency": None, "errors": [], "retried": []}
 INVALID = """\
   Invalid because  count    share  example  completion
@@ -233,8 +226,7 @@ def test_text_from_data_is_safe_and_fits(make_run: MakeRun, tmp_path: Path) -> N
 
 def test_json_has_whole_tracebacks(make_run: MakeRun) -> None:
     """The text has their last line."""
-    run = make_run(totals={"failures": {"own": RAISED}})
-    (task,) = describe_run(run)["tasks"]
+    (task,) = describe_run(make_run(totals={"failures": {"own": RAISED}}))["tasks"]
     assert task["tally"]["failures"] == {"own": RAISED}
 
 

@@ -62,26 +62,18 @@ def finish(rows: Sequence[Shown], orders: str = "all", **changes: object) -> dic
 
 #: In the first sample the option A is named wherever it stands; in the second always the letter A.
 ROWS: list[Shown] = [
-    ("s1", "A", "A", "A"),
-    ("s1", "B", "B", "A"),
-    ("s2", "A", "A", "A"),
-    ("s2", "B", "A", "B"),
-]
+    ("s1", "A", "A", "A"), ("s1", "B", "B", "A"), ("s2", "A", "A", "A"), ("s2", "B", "A", "B"),
+]  # fmt: skip
 
 
 def test_orders_are_compared_within_samples() -> None:
     """Right in all, right in any, the same option in all, and the most frequent option's share."""
     result = finish(ROWS)
     assert {name: one.value for name, one in result.items()} == {
-        "order_mean": 0.75,
-        "order_all_right": 0.5,
-        "order_any_right": 1.0,
-        "order_consistency": 0.5,
-        "order_modal_share": 0.75,
-        "order_recall_A": 1.0,
-        "order_recall_B": 0.5,
-        "order_rstd": 25.0,
-    }
+        "order_mean": 0.75, "order_all_right": 0.5, "order_any_right": 1.0,
+        "order_consistency": 0.5, "order_modal_share": 0.75, "order_recall_A": 1.0,
+        "order_recall_B": 0.5, "order_rstd": 25.0,
+    }  # fmt: skip
     spread = result["order_rstd"]
     assert spread.details == {"true": {"A": 2, "B": 2}, "predicted": {"A": 3, "B": 1}, "invalid": 0}
     assert (
@@ -195,14 +187,10 @@ def show(
     shares = [weight / sum(weights) for weight in weights]
     truth = order.index(max(range(3), key=lambda option: contents[option]))
     metadata = {
-        "base_sample_id": sample,
-        "probabilities": shares,
-        "choices": CHOICES,
+        "base_sample_id": sample, "probabilities": shares, "choices": CHOICES,
         "ground_truth_choice": CHOICES[truth],
-        "option_order": [CHOICES[option] for option in order],
-        "estimates_prior": drawn,
-        **changes,
-    }
+        "option_order": [CHOICES[option] for option in order], "estimates_prior": drawn, **changes,
+    }  # fmt: skip
     values = {"is_correct": float(max(shares) == shares[truth])}
     verdict: dict[str, object] = {"status": "SCORED", "reason": None, "excluded_by": None}
     return {**verdict, "values": values, "metadata": metadata}
@@ -214,11 +202,7 @@ def make_scores(rows: Sequence[dict[str, Any]]) -> Scores:
     return Scores(pl.DataFrame(rows, schema_overrides=overrides, infer_schema_length=None))
 
 
-DRAWN = [
-    show(f"e{place}", one, shift, drawn=True)
-    for place, one in enumerate(CONTENTS)
-    for shift in range(3)
-]
+DRAWN = [show(f"e{n}", one, k, drawn=True) for n, one in enumerate(CONTENTS) for k in range(3)]
 
 
 ASKED = [show(f"s{place}", one, 0, drawn=False) for place, one in enumerate(CONTENTS)]
@@ -265,9 +249,7 @@ def test_what_cannot_be_answered_is_left_out_and_counted() -> None:
     found = debias(ASKED)["pride_accuracy"]
     assert (found.value, found.n_excluded) == (None, {"no_prior": 3})
     digits = {"choices": ["0", "1", "2"], "ground_truth_choice": "0"}
-    others = [
-        show(f"o{place}", one, 0, drawn=False, **digits) for place, one in enumerate(CONTENTS)
-    ]
+    others = [show(f"o{n}", cell, 0, drawn=False, **digits) for n, cell in enumerate(CONTENTS)]
     failed = {**show("f", CONTENTS[0], 0, drawn=False), "status": "FAILED"}
     unknown = show("u", CONTENTS[0], 0, drawn=False, probabilities=None)
     foreign = show("t", CONTENTS[0], 0, drawn=False, ground_truth_choice="Z")
@@ -277,9 +259,7 @@ def test_what_cannot_be_answered_is_left_out_and_counted() -> None:
 
 
 @pytest.mark.parametrize("changes", [{"probabilities": [0.9, 0.1, None]}, {"option_order": None}])
-def test_a_sample_that_is_not_known_estimates_nothing(
-    changes: dict[str, Any],
-) -> None:
+def test_a_sample_that_is_not_known_estimates_nothing(changes: dict[str, Any]) -> None:
     """Without a probability, or the order in which options were shown.
 
     It is counted in the details.

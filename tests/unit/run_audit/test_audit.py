@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.quiz import MCQA, make_solver, make_task, write_lines, write_task
+from tests.projects import SCORER, describe_solver, make_task, write_rows, write_task
 
 import answerkey as ak
 from answerkey.errors import RunError
@@ -18,7 +18,7 @@ from answerkey.runs import Run
 from answerkey.text import plain_text
 from answerkey.types import RULE_NAMES
 
-LETTERED = MCQA | {"choices": ["A", "B", "C", "D"]}
+LETTERED = SCORER | {"choices": ["A", "B", "C", "D"]}
 SHARED = Path(__file__).parents[4] / "shared/data/helm_mmlu"
 
 
@@ -31,9 +31,7 @@ def score(answers: str, texts: Sequence[str | None], **fields: object) -> Run:
 def score_trials(samples: int, trials: int) -> Run:
     """Return a run in which every trial of every sample is right."""
     numbers = [divmod(number, trials) for number in range(samples * trials)]
-    replies = [
-        {"sample_id": f"{1 + row:06d}", "trial": trial, "completion": "A"} for row, trial in numbers
-    ]
+    replies = [{"sample_id": f"{1 + row:06d}", "trial": n, "completion": "A"} for row, n in numbers]
     task = make_task(LETTERED, trials={"num_trials": trials})
     return ak.score(task, [{"answer": "A"}] * samples, replies)
 
@@ -62,8 +60,7 @@ def test_every_rule_and_every_lens_reads_every_completion() -> None:
     and between all rules.
     """
     task = audit_only(score("BBCA", ["B", "Answer: B", " C", None]))
-    names = [*RULE_NAMES, *EXTRACTORS]
-    assert [reader.name for reader in task.readers] == names
+    assert [reader.name for reader in task.readers] == [*RULE_NAMES, *EXTRACTORS]
     reader_kinds = ["own", *["rule"] * 3, *["lens"] * len(EXTRACTORS)]
     assert [reader.kind for reader in task.readers] == reader_kinds
     assert {reader.n for reader in task.readers} == {4}
@@ -72,8 +69,7 @@ def test_every_rule_and_every_lens_reads_every_completion() -> None:
         counts[reader.name] = (reader.correct, reader.invalid, reader.gains, reader.losses)
     assert counts["first_character"] == (2, 2, 0, 0)
     assert counts["first_character_literal"] == (1, 2, 0, 1)
-    assert counts["stated_answer"] == (3, 1, 1, 0)
-    assert counts["deepeval"] == (1, 3, 0, 1)
+    assert (counts["stated_answer"], counts["deepeval"]) == ((3, 1, 1, 0), (1, 3, 0, 1))
     task = audit_only(score("BBBB", ["B", "Answer: B", "(B)", "B."]))
     stated = find_reader(task, "stated_answer")
     assert (stated.changes, stated.gains, stated.lost) == (2, 2, ())
@@ -210,16 +206,13 @@ def test_what_stands_out_is_said_with_its_numbers(
 def ask(folder: Path, prompt: str) -> Run:
     """Return a run with this prompt, whose dataset is `rows.jsonl`."""
     rows = [{"question": f"Question {n}?", "answer": "ABCD"[n % 4]} for n in range(30)]
-    dataset = write_lines(folder / "rows.jsonl", rows)
-    task = write_task(folder / "task.yaml", LETTERED, solver=make_solver(prompt))
+    dataset = write_rows(folder / "rows.jsonl", rows)
+    task = write_task(folder / "task.yaml", LETTERED, solver=describe_solver(prompt))
     return ak.run(task, dataset=dataset, model="builtin/random", out=folder / "run")
 
 
-PROMPTS = {
-    "{{ sample.question }}": False,
-    "{question}\nAnswer:": True,
-    "{{ '{{ question }}' }}": True,
-}
+PROMPTS = {"{{ sample.question }}": False, "{{ '{{ question }}' }}": True}
+PROMPTS |= {"{question}\nAnswer:": True}
 
 
 @pytest.mark.parametrize(("prompt", "expected"), PROMPTS.items())

@@ -81,9 +81,7 @@ def score(project: Path, out: object, **options: Any) -> ak.Run:  # noqa: ANN401
 
 
 @pytest.mark.parametrize("num_runs", [1, 3])
-def test_a_run_on_storage_is_the_run_in_a_folder(
-    bucket: Bucket, project: Path, num_runs: int
-) -> None:
+def test_a_run_on_storage_is_as_in_a_folder(bucket: Bucket, project: Path, num_runs: int) -> None:
     """Every object is the file of the same name, byte by byte, times aside.
 
     No key is in any of them. A task that is run several times has its repetitions there, and what
@@ -136,9 +134,7 @@ def test_every_command_reads_it(bucket: Bucket, project: Path, call: Callable[..
     assert bucket.list("many/") == []
 
 
-def test_objects_that_are_missing_or_changed_are_named(
-    bucket: Bucket, project: Path, call: Callable[..., Any]
-) -> None:
+def test_damaged_objects_are_named(bucket: Bucket, project: Path, call: Callable[..., Any]) -> None:
     """By name, size and hash, whatever is asked of the run; nothing is shown.
 
     One that the run did not write is not read.

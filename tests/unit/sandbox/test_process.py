@@ -14,6 +14,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from tests.processes import run_python
 
 from answerkey.sandbox import Snippet, SnippetError, SnippetProcess, worker
 
@@ -22,8 +23,6 @@ SECONDS = 60.0
 
 #: For calls that never end.
 SHORT = 1.0
-
-MEMORY_BYTES = 256 * 1024**2
 
 
 def make_snippet(source: str, function: str = "compute_scores") -> Snippet:
@@ -39,7 +38,7 @@ def run(
 ) -> list[object]:
     """Return the outcomes of these calls, or of one."""
     snippet = make_snippet(source, function)
-    with SnippetProcess(snippet, seconds=seconds, memory_bytes=MEMORY_BYTES) as process:
+    with SnippetProcess(snippet, seconds=seconds, memory_bytes=256 * 1024**2) as process:
         return list(process.call_all(calls or [[{}, {}]]))
 
 
@@ -114,9 +113,7 @@ def compute_scores(s):
         ("import os\ndef compute_scores(s):\n    os.fork()\n    return s['n']", [{"n": 1}, {}], 1),
     ],
 )
-def test_function_is_called_and_gives_its_value(
-    source: str, arguments: list[object], value: object
-) -> None:
+def test_functions_give_their_value(source: str, arguments: list[object], value: object) -> None:
     """Once for each call, with what it asks for.
 
     Printing is harmless, and standard input is empty.
@@ -124,23 +121,16 @@ def test_function_is_called_and_gives_its_value(
     assert run(source, arguments, arguments) == [value, value]
 
 
-ODD = (
-    "class Odd(Exception):\n    def __str__(self): raise RuntimeError\ndef "
-    "compute_scores(s): raise Odd"
-)
-DEEP = (
-    "def compute_scores(s):\n    v = []\n    for _ in range(100000):\n        v = [v]\n    return v"
-)
+ODD = "class Odd(Exception):\n def __str__(self): raise EOFError\ndef compute_scores(s): raise Odd"
+DEEP = "def compute_scores(s):\n v = []\n for _ in range(100000):\n  v = [v]\n return v"
 FAILING = (
-    "class Odd(dict):\n    def items(self): raise OSError\ndef compute_scores(s): return Odd(a=1)"
+    "class Odd(dict):\n def items(self): raise OSError\ndef compute_scores(s): return Odd(a=1)"
 )
 DEAF = (
     "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
     "signal.signal(signal.SIGXCPU, signal.SIG_IGN)\ndef compute_scores(s):\n    while True: pass\n"
 )
-BIG_FILE = (
-    "def compute_scores(s):\n    with open('big', 'wb') as f:\n        f.write(bytes(32 << 20))"
-)
+BIG_FILE = "def compute_scores(s):\n with open('big', 'wb') as f:\n  f.write(bytes(32 << 20))"
 SLOW = "the snippet took longer than its limit of 1 s"
 ENDED = "the snippet's process ended: exit code"
 NOT_JSON = "the snippet returned a value that is not plain JSON"
@@ -196,9 +186,7 @@ LOADING = "while the snippet was loaded"
         ("import no_module_here", f"ModuleNotFoundError {LOADING}", "import no_module_here"),
     ],
 )
-def test_snippet_that_does_not_load_is_found_at_the_start(
-    source: str, message: str, line: str
-) -> None:
+def test_a_snippet_that_does_not_load_is_found_first(source: str, message: str, line: str) -> None:
     """No function, one that cannot take the arguments, no Python, no end: with the line if there is
     one.
     """
@@ -267,8 +255,7 @@ def test_exception_shows_only_the_users_lines() -> None:
     problem = find_error(
         "def inner():\n    return 1 / 0\n\ndef compute_scores(sample):\n    return inner()"
     )
-    assert problem.kind == "raised"
-    assert problem.message == "ZeroDivisionError: division by zero"
+    assert (problem.kind, problem.message) == ("raised", "ZeroDivisionError: division by zero")
     assert 'File "<scorers[0]>", line 5, in compute_scores\n    return inner()' in problem.traceback
     assert 'File "<scorers[0]>", line 2, in inner\n    return 1 / 0' in problem.traceback
     assert problem.traceback.endswith("ZeroDivisionError: division by zero")
@@ -312,9 +299,7 @@ def test_no_frame_but_the_users_is_shown(source: str, parts: list[str], frames: 
         ("while True: kept.append(bytearray(1 << 20))", SECONDS, "memory", FULL),
     ],
 )
-def test_failure_of_one_call_leaves_the_others(
-    body: str, seconds: float, kind: str, message: str
-) -> None:
+def test_one_failure_leaves_other_calls(body: str, seconds: float, kind: str, message: str) -> None:
     """The values before it are kept.
 
     The call after it has a new process unless it merely raised.
@@ -379,10 +364,7 @@ def test_interpreter_that_leaves_takes_the_process_with_it(tmp_path: Path) -> No
     )
     script = tmp_path / "program.py"
     script.write_text(program)
-    ended = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, check=True
-    )
-    pid, folder = ended.stdout.split()
+    pid, folder = run_python(script, check=True).stdout.split()
     assert not Path(f"/proc/{pid}").exists()
     assert not Path(folder).exists()
 
@@ -432,9 +414,7 @@ def test_closed_process_can_be_called_again() -> None:
     process.close()
 
 
-def test_nothing_of_the_callers_environment_reaches_the_snippet(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_nothing_of_the_environment_reaches_the_snippet(monkeypatch: pytest.MonkeyPatch) -> None:
     """No key, no PYTHONPATH, and no module of the working folder."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-not-to-be-seen")
     monkeypatch.setenv("PYTHONPATH", "/somewhere/else")
@@ -450,10 +430,7 @@ def test_nothing_of_the_callers_environment_reaches_the_snippet(
 
 def test_death_with_a_living_child_is_told_as_death() -> None:
     """A child that keeps the connection open does not turn a death into a timeout."""
-    source = (
-        "import os, time\ndef compute_scores(s):\n    os.fork() or time.sleep(60)\n    "
-        "os._exit(5)\n"
-    )
+    source = "import os, time\ndef compute_scores(s):\n os.fork() or time.sleep(60)\n os._exit(5)"
     process = SnippetProcess(make_snippet(source), seconds=SECONDS)
     with process, pytest.raises(SnippetError) as caught:
         process.call([{}, {}])
@@ -462,10 +439,7 @@ def test_death_with_a_living_child_is_told_as_death() -> None:
 
 def test_closing_ends_what_the_snippet_started() -> None:
     """Processes that the snippet has started end with it."""
-    source = (
-        "import os, time\ndef compute_scores(s):\n    pid = os.fork()\n    return pid or "
-        "time.sleep(60)"
-    )
+    source = "import os, time\ndef compute_scores(s):\n return os.fork() or time.sleep(60)"
     with SnippetProcess(make_snippet(source), seconds=SECONDS) as process:
         child = process.call([{}, {}])
         assert isinstance(child, int)
@@ -496,9 +470,7 @@ def test_value_that_cannot_be_passed_on_is_told() -> None:
     values = f"[{', '.join(SPOILED)}]"
     source = f"loop = []\nloop.append(loop)\ndef compute_scores(s):\n    return {values}[s['n']]"
     problems = run(source, *([{"n": n}, {}] for n in range(len(SPOILED))))
-    told = [
-        (problem.kind, problem.message) for problem in problems if isinstance(problem, SnippetError)
-    ]
+    told = [(one.kind, one.message) for one in problems if isinstance(one, SnippetError)]
     assert told == [("bad_value", message) for message in SPOILED.values()]
 
 
@@ -508,10 +480,8 @@ def test_arguments_beyond_the_memory_are_told() -> None:
         "def compute_metrics(scores):\n    return len(scores)", "compute_metrics"
     )
     scores = [{"values": {"x": 1.0}, "metadata": {}}] * 400_000
-    with (
-        SnippetProcess(snippet, memory_bytes=64 * 1024**2) as process,
-        pytest.raises(SnippetError) as caught,
-    ):
+    small = SnippetProcess(snippet, memory_bytes=64 * 1024**2)
+    with small as process, pytest.raises(SnippetError) as caught:
         process.call([scores])
     assert caught.value.kind == "memory"
 
@@ -573,5 +543,4 @@ def test_print_flood_breaks_nothing() -> None:
         "        print('{\"value\": 0}' * 100)\n    print('é end')\n    "
         "sys.stdout.flush()\n    1 / 0\n"
     )
-    problem = find_error(source)
-    assert problem.kind == "raised"
+    assert find_error(source).kind == "raised"

@@ -159,9 +159,7 @@ def test_file_is_plain_and_nothing_else_is_left(config_home: Path) -> None:
     }
 
 
-def test_relative_config_home_counts_as_unset(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_relative_config_home_is_unset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A relative XDG_CONFIG_HOME is not used; the default is."""
     monkeypatch.setenv("XDG_CONFIG_HOME", "relative")
     require_trust([ONE], trust_code=True)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 import polars as pl
 import pytest
+from tests.processes import run_python
 from tests.samples import record, samples_from_frame, score_table
 
 from answerkey import scorers
@@ -137,11 +136,8 @@ def test_filters_see_sample_solver_output_and_scores() -> None:
     """A rule may look at the row, at the reply, and at the values and metadata of every scorer."""
     content = "{{ solver_output.output.choices[0].message.content }}"
     validity = "{{ scores.mcqa.completion_validity }}"
-    for expression, value in {
-        "{{ sample.answer }}": "B",
-        content: "Hmm",
-        validity: "INVALID",
-    }.items():
+    expected = {"{{ sample.answer }}": "B", content: "Hmm", validity: "INVALID"}
+    for expression, value in expected.items():
         assert exclude(Action("x", RowFilter("equals", expression, value))) == [None, "x", None]
     right = RowFilter("is_true", "{{ scores.mcqa.is_correct }}")
     assert exclude(Action("right", right)) == ["right", None, None]
@@ -329,8 +325,7 @@ def read(
 
 def test_each_reader_reads_each_text() -> None:
     """Readings come back in the order of the texts; where there is no text, nothing is read."""
-    texts = ["B", None, "Answer: C", "B"]
-    passages = [(text, LETTERS, None) for text in texts]
+    passages = [(text, LETTERS, None) for text in ["B", None, "Answer: C", "B"]]
     result = reread(passages, ALL)
     assert result["first_character"].to_list() == ["B", None, None, "B"]
     assert result["first_character_literal"].to_list() == ["B", None, "A", "B"]
@@ -351,10 +346,8 @@ def test_passages_of_a_scorer_have_its_choices_and_options() -> None:
     """Choices are those of the scores; without option texts anywhere there are none."""
     samples, completions = make_tables("BBCDAA", TEXTS)
     answers = [Sample(sample.id, Row(answer=sample.fields["answer"])) for sample in samples]
-    for given, options in (
-        (samples, ("one", "two", "three", "four")),
-        (Samples(answers, ["answer"]), None),
-    ):
+    whole, bare = samples, Samples(answers, ["answer"])
+    for given, options in ((whole, ("one", "two", "three", "four")), (bare, None)):
         passages = list_passages(
             SCORER, given, completions, score_table(SCORER, given, completions)
         )
@@ -424,4 +417,4 @@ def test_metrics_and_unicode_tables_are_loaded_only_when_needed() -> None:
         "assert 'regex' not in sys.modules; judge('B\u0301', ['A', 'B'], 'B'); assert "
         "'regex' in sys.modules"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert run_python("-c", code).returncode == 0

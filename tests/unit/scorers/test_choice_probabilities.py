@@ -77,25 +77,18 @@ def test_probabilities_are_read_after_the_thoughts(thoughts: tuple[str, ...]) ->
 
 def test_thoughts_without_an_answer_have_no_answer_token() -> None:
     """What is cut off within its thoughts names no choice."""
-    assert (
-        judge_probabilities(send("A", {"A": 0.9}, "<think>"), CHOICES, "A").reason
-        == "NO_ANSWER_TOKEN"
-    )
+    thinking = judge_probabilities(send("A", {"A": 0.9}, "<think>"), CHOICES, "A")
+    assert thinking.reason == "NO_ANSWER_TOKEN"
 
 
 def test_values_are_those_of_their_definitions() -> None:
     """Probabilities are given that one of the choices is the answer."""
-    result = judge({"A": 0.5, "B": 0.25, "C": 0.15, "D": 0.1}, truth="B", said="A")
-    assert result.values == {
-        "is_correct": 0.0,
-        "confidence": pytest.approx(0.5),
-        "truth_probability": pytest.approx(0.25),
-        "nll": pytest.approx(-math.log(0.25)),
+    assert judge({"A": 0.5, "B": 0.25, "C": 0.15, "D": 0.1}, truth="B", said="A").values == {
+        "is_correct": 0.0, "confidence": pytest.approx(0.5),
+        "truth_probability": pytest.approx(0.25), "nll": pytest.approx(-math.log(0.25)),
         "brier": pytest.approx(0.5**2 + 0.75**2 + 0.15**2 + 0.1**2),
-        "choice_mass": pytest.approx(1.0),
-        "text_mismatch": 0.0,
-        "is_partial": 0.0,
-    }
+        "choice_mass": pytest.approx(1.0), "text_mismatch": 0.0, "is_partial": 0.0,
+    }  # fmt: skip
 
 
 def test_the_text_may_say_something_else() -> None:
@@ -127,9 +120,7 @@ def test_opening_tokens_are_passed_over() -> None:
 
 
 @pytest.mark.parametrize(("logprobs", "reason"), CASES["reasons"])
-def test_without_probabilities_a_row_is_failed_with_the_reason(
-    logprobs: object, reason: str
-) -> None:
+def test_a_row_without_probabilities_is_failed_with_why(logprobs: object, reason: str) -> None:
     """It is never wrong, and never guessed."""
     result = judge_probabilities(logprobs, CHOICES, "A")
     assert (result.status, result.reason, dict(result.values)) == ("FAILED", reason, {})
@@ -139,20 +130,15 @@ def test_without_probabilities_a_row_is_failed_with_the_reason(
 def test_a_continuation_without_a_length_cannot_be_divided_by_it(length: object) -> None:
     """Neither can one whose length no continuation has."""
     ranking = [{"logprob": -1.0, "tokens": length}, {"logprob": -2.0, "tokens": 1}]
-    assert (
-        judge_probabilities({"ranking": ranking}, "AB", "A", normalise="tokens").reason
-        == "NO_LOGPROBS"
-    )
+    score = judge_probabilities({"ranking": ranking}, "AB", "A", normalise="tokens")
+    assert score.reason == "NO_LOGPROBS"
 
 
 @pytest.mark.parametrize(("normalise", "best"), [("none", "A"), ("tokens", "B"), ("bytes", "C")])
 def test_ranked_continuations_may_be_divided_by_their_length(normalise: str, best: str) -> None:
     """By tokens or by bytes; without that the shortest is at an advantage."""
-    ranking = [
-        {"logprob": -2.0, "tokens": 1, "bytes": 2},
-        {"logprob": -3.0, "tokens": 4, "bytes": 3},
-        {"logprob": -4.0, "tokens": 2, "bytes": 90},
-    ]
+    counted = ((-2.0, 1, 2), (-3.0, 4, 3), (-4.0, 2, 90))
+    ranking = [{"logprob": total, "tokens": n, "bytes": size} for total, n, size in counted]
     result = judge_probabilities({"ranking": ranking}, "ABC", "A", normalise=normalise)  # type: ignore[arg-type]  # a literal
     assert result.metadata["predicted_choice"] == best
 
@@ -161,11 +147,8 @@ def test_the_column_form_says_the_same_row_by_row() -> None:
     """A failed call stays an error, and a bad row keeps its own reason."""
     told = [send("A", {"A": 0.7, "B": 0.3}), None, send("B", {"B": 0.6, "C": 0.4}), None]
     statuses = [
-        CompletionStatus.OK,
-        CompletionStatus.OK,
-        CompletionStatus.OK,
-        CompletionStatus.ERROR,
-    ]
+        CompletionStatus.OK, CompletionStatus.OK, CompletionStatus.OK, CompletionStatus.ERROR,
+    ]  # fmt: skip
     completions = [
         Completion(None if status is CompletionStatus.ERROR else "A", status, logprobs=one)
         for one, status in zip(told, statuses, strict=True)
@@ -173,19 +156,10 @@ def test_the_column_form_says_the_same_row_by_row() -> None:
     frame = pl.DataFrame({"answer": ["A", "A", "E", "A"]})
     ids = pl.Series(["1", "2", "3", "4"])
     scorer = ChoiceProbabilities("{{ sample.answer }}", list(CHOICES))
-    rows = list(
-        score_table(
-            scorer,
-            samples_from_frame(frame, ids),
-            Completions.build(ids, completions, source="live"),
-        ).rows()
-    )
-    assert [(row.status.value, row.reason) for row in rows] == [
-        ("SCORED", None),
-        ("FAILED", "NO_LOGPROBS"),
-        ("FAILED", "BAD_TRUTH"),
-        ("ERROR", "CALL_FAILED"),
-    ]
+    said = Completions.build(ids, completions, source="live")
+    rows = list(score_table(scorer, samples_from_frame(frame, ids), said).rows())
+    assert [row.status.value for row in rows] == ["SCORED", "FAILED", "FAILED", "ERROR"]
+    assert [row.reason for row in rows] == [None, "NO_LOGPROBS", "BAD_TRUTH", "CALL_FAILED"]
     alone = judge_probabilities(json.loads(json.dumps(told[0])), CHOICES, "A", "A")
     assert (rows[0].values, rows[0].metadata) == (alone.values, alone.metadata)
 
@@ -194,10 +168,8 @@ def test_rows_and_fields_are_those_of_the_text_scorer() -> None:
     """Choices, truth and options are read and checked as `string_equals_mcqa` does."""
     scorer = ChoiceProbabilities("{{ sample.answer }}", list(CHOICES), extraction="first_charakter")
     templates, errors = scorer.compiled
-    assert (sorted(templates), [field for field, _ in errors]) == (
-        ["choices", "ground_truth_choice"],
-        ["extraction"],
-    )
+    assert sorted(templates) == ["choices", "ground_truth_choice"]
+    assert [field for field, _ in errors] == ["extraction"]
     frame = pl.DataFrame({"answer": ["B", "E"], "options": [["w", "x", "y", "z"]] * 2})
     samples = samples_from_frame(frame)
     plain = ChoiceProbabilities("{{ sample.answer }}", list(CHOICES))

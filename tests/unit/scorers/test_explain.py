@@ -10,7 +10,6 @@ from answerkey.types import Completion, CompletionStatus
 CASES = read_cases(__file__)
 
 CHOICES = ["A", "B", "C", "D"]
-OPTIONS = ["Sydney", "Canberra", "Melbourne", "Perth"]
 
 
 @pytest.mark.parametrize(("extraction", "text", "sentence"), CASES["passages"])
@@ -18,9 +17,8 @@ def test_verdicts_are_told_with_their_passage(
     extraction: str | dict[str, str], text: str, sentence: str
 ) -> None:
     """The sentence says which part of the rule decided, and where in the text."""
-    assert (
-        explain_verdict(text, CHOICES, judge(text, CHOICES, "B", extraction, OPTIONS)) == sentence
-    )
+    score = judge(text, CHOICES, "B", extraction, ["Sydney", "Canberra", "Melbourne", "Perth"])
+    assert explain_verdict(text, CHOICES, score) == sentence
 
 
 def test_long_passages_are_cut() -> None:
@@ -40,19 +38,13 @@ CHOICES = ["A", "B", "C", "D"]
     ("completion", "sentence"),
     [
         *CASES["first_characters"],
-        (
-            Completion(None, CompletionStatus.REFUSED),
-            "INVALID: the provider marked the reply as a refusal, which answers nothing",
-        ),
-        (
-            Completion(None, CompletionStatus.ERROR),
-            "ERROR: the call failed, so there is nothing to judge",
-        ),
+        (Completion(None, CompletionStatus.REFUSED),
+         "INVALID: the provider marked the reply as a refusal, which answers nothing"),
+        (Completion(None, CompletionStatus.ERROR),
+         "ERROR: the call failed, so there is nothing to judge"),
     ],
-)
-def test_every_verdict_is_explained_in_one_sentence(
-    completion: str | Completion | None, sentence: str
-) -> None:
+)  # fmt: skip
+def test_each_verdict_has_one_sentence(completion: str | Completion | None, sentence: str) -> None:
     """The sentence names the character that was read, and the choices where they matter."""
     assert explain_verdict(completion, CHOICES, judge(completion, CHOICES, "B")) == sentence
 
@@ -66,22 +58,13 @@ def test_literal_rule_is_explained_by_its_own_character() -> None:
 def test_failed_rows_are_the_datasets_fault() -> None:
     """A FAILED row is explained by what is wrong with the row."""
     sentence = explain_verdict("A", CHOICES, judge("A", CHOICES, "E"))
-    assert (
-        sentence
-        == "FAILED: the ground truth of this row is not one single character out of its choices"
-    )
+    no_choice = "the ground truth of this row is not one single character out of its choices"
+    assert sentence == f"FAILED: {no_choice}"
 
 
 def test_reasons_stand_in_the_order_in_which_they_are_tried() -> None:
     """The table of reasons is the table of the rule."""
     assert list(REASONS) == [
-        "REFUSED",
-        "NO_TEXT",
-        "EMPTY",
-        "TRUNCATED_THINKING",
-        "NOT_A_CHOICE",
-        "SEVERAL_CHOICES",
-        "PART_OF_A_WORD",
-        "RUNS_INTO_TEXT",
-        "ECHOES_CHOICES",
-    ]
+        "REFUSED", "NO_TEXT", "EMPTY", "TRUNCATED_THINKING", "NOT_A_CHOICE", "SEVERAL_CHOICES",
+        "PART_OF_A_WORD", "RUNS_INTO_TEXT", "ECHOES_CHOICES",
+    ]  # fmt: skip

@@ -131,9 +131,7 @@ def test_missing_column_is_told_once() -> None:
     """A column that does not exist is one error however many rows there are, without a row."""
     scorer = StringEqualsMcqa("{{ sample.anser }}", "{{ sample.choices }}")
     problems, _ = scorer.check_rows(build_samples("A", "B", "C"))
-    assert [(problem.error.code, problem.reason) for problem in problems] == [
-        ("E206", "TEMPLATE_FAILED")
-    ]
+    assert [(one.error.code, one.reason) for one in problems] == [("E206", "TEMPLATE_FAILED")]
     assert "`anser` is not a column" in problems[0].error.message
     assert "did you mean `answer`?" in str(problems[0].error.hint)
     assert problems[0].error.where == Place(file="data/mmlu.csv")
@@ -186,11 +184,7 @@ def test_trimmed_white_space_is_told_once_with_the_column() -> None:
         )
         for column, line, sample in (("answer", 3, "s1"), ("choices", 2, "s0"))
     ]
-    assert [one.values["is_correct"] for one in score(SCORER, samples, "A", "A", "B")] == [
-        1.0,
-        1.0,
-        1.0,
-    ]
+    assert [one.values["is_correct"] for one in score(SCORER, samples, *"AAB")] == [1.0, 1.0, 1.0]
 
 
 @pytest.mark.parametrize(

@@ -144,12 +144,9 @@ def test_judge_scores_each_completion() -> None:
     (found, other), model = score(lambda _: GOOD, Completion("because"), Completion("so"))
     assert found.values == {"score": 0.75}
     assert found.metadata == {
-        "reasoning": "fine",
-        "confidence": 0.5,
-        "raw_score": 4.0,
-        "judge_text": GOOD,
+        "reasoning": "fine", "confidence": 0.5, "raw_score": 4.0, "judge_text": GOOD,
         "judge_error": None,
-    }
+    }  # fmt: skip
     assert other.values == {"score": 0.75}
     assert len(model.asked) == 2
 
@@ -197,10 +194,8 @@ def test_unreadable_reply_fails_the_row() -> None:
         return '{"score": 9}' if "bad" in text else GOOD
 
     found, model = score(say, Completion("good"), Completion("bad"))
-    assert [(one.status.value, one.reason) for one in found] == [
-        ("SCORED", None),
-        ("FAILED", "JUDGE_UNREADABLE"),
-    ]
+    assert [one.status.value for one in found] == ["SCORED", "FAILED"]
+    assert [one.reason for one in found] == [None, "JUDGE_UNREADABLE"]
     assert found[1].values == {"score": None}
     assert found[1].metadata["judge_text"] == '{"score": 9}'
     assert found[1].metadata["judge_error"] == "the score is 9, and the scale goes from 1 to 5"
@@ -363,11 +358,8 @@ def test_classifier_says_right_or_wrong() -> None:
     def say(text: str) -> str:
         return text.partition("\n")[0]
 
-    (right, wrong, unsure, lost), model = score(
-        say,
-        *map(Completion, ("yes", "no.", "<think>yes</think>unsure", "Yes")),
-        judge=build_classifier(),
-    )
+    replies = map(Completion, ("yes", "no.", "<think>yes</think>unsure", "Yes"))
+    (right, wrong, unsure, lost), model = score(say, *replies, judge=build_classifier())
     assert [one.values["is_correct"] for one in (right, wrong, unsure)] == [1.0, 0.0, 0.0]
     assert [one.metadata["label"] for one in (right, wrong, unsure)] == ["yes", "no", "unsure"]
     assert unsure.metadata["judge_text"] == "<think>yes</think>unsure"
@@ -431,9 +423,6 @@ def test_labels_of_a_labeler_are_checked() -> None:
     assert ModelLabeler("j", "x").compiled[1] == []
 
 
-ANSWERS = ["Canberra", "Sydney", "Melbourne, I think"]
-
-
 def judge_capital(messages: Messages) -> str | Reply:
     """Judge as a good model would, in JSON."""
     prompt = read_prompt(messages)
@@ -452,7 +441,7 @@ def judge_all(model: LiveModel, **changes: Any) -> Scores:  # noqa: ANN401 - fie
     """Return the scores of three answers, on a scale from 0 to 10."""
     judge = ModelAsAJudge("judge", "The answer: {{ input_prompt }}", score_max=10.0, **changes)
     samples = samples_from_frame(pl.DataFrame({"question": ["capital?"] * 3}))
-    table = record(samples, ANSWERS)
+    table = record(samples, ["Canberra", "Sydney", "Melbourne, I think"])
     bound = judge.bind(model, key="quality")
     try:
         return score_table(bound, samples, table)
@@ -540,9 +529,8 @@ def test_label_of_any_kind_has_no_enum(server: TestServer) -> None:
     table = record(samples, ["Canberra"])
     with open_judge(server) as model:
         score_table(free.bind(model, key="tone"), samples, table)
-    assert not any(
-        request.body and "response_format" in request.body for request in server.asked.requests
-    )
+    bodies = [request.body for request in server.asked.requests]
+    assert not any(body and "response_format" in body for body in bodies)
 
 
 def test_faults_change_nothing() -> None:

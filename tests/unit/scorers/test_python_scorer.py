@@ -51,10 +51,8 @@ def test_function_scores_each_sample(source: str) -> None:
     Numbers become decimals.
     """
     scores = score(source, 1, 2)
-    assert [row.values for row in scores.rows()] == [
-        {"double": 2.0, "is_b": 1.0},
-        {"double": 4.0, "is_b": 1.0},
-    ]
+    expected = [{"double": 2.0, "is_b": 1.0}, {"double": 4.0, "is_b": 1.0}]
+    assert [row.values for row in scores.rows()] == expected
     assert scores.encoded == frozenset()
 
 
@@ -78,13 +76,9 @@ def test_scores_and_metadata_may_be_told_apart() -> None:
 
 def test_failing_sample_fails_alone_with_its_traceback() -> None:
     """An exception fails its row: the reason says what, the traceback shows the user's own line."""
-    source = "def compute_scores(sample):\n    return {'x': 1 / sample['n']}"
-    scores = score(source, 1, 0, 2)
-    assert list_reasons(scores) == [
-        None,
-        "SNIPPET_FAILED (raised): ZeroDivisionError: division by zero",
-        None,
-    ]
+    scores = score("def compute_scores(sample):\n    return {'x': 1 / sample['n']}", 1, 0, 2)
+    reason = "SNIPPET_FAILED (raised): ZeroDivisionError: division by zero"
+    assert list_reasons(scores) == [None, reason, None]
     result = list(scores.rows())
     assert [one.values["x"] for one in result] == [1.0, None, 0.5]
     assert "return {'x': 1 / sample['n']}" in str(result[1].metadata["snippet_traceback"])
@@ -110,11 +104,8 @@ def test_values_of_mixed_kinds_are_kept_exactly() -> None:
         "else {'y': True}"
     )
     scores = score(source, "a", "0", "b")
-    assert [row.values for row in scores.rows()] == [
-        {"x": "a", "y": None},
-        {"x": None, "y": 1.0},
-        {"x": "b", "y": None},
-    ]
+    expected = [{"x": "a", "y": None}, {"x": None, "y": 1.0}, {"x": "b", "y": None}]
+    assert [row.values for row in scores.rows()] == expected
     assert scores.encoded == {"x"}
 
 
@@ -125,10 +116,8 @@ def test_failed_calls_are_errors_unless_the_sample_is_enough() -> None:
     assert list_reasons(score(both, 1, completion=failed)) == ["CALL_FAILED"]
     alone = "def compute_scores(sample):\n    return {'x': 1}"
     assert list_reasons(score(alone, 1, completion=failed)) == [None]
-    assert (PythonScorer(both).needs_completion, PythonScorer(alone).needs_completion) == (
-        True,
-        False,
-    )
+    assert PythonScorer(both).needs_completion
+    assert not PythonScorer(alone).needs_completion
 
 
 def test_snippet_that_cannot_be_loaded_is_the_tasks_trouble() -> None:
@@ -143,10 +132,8 @@ def test_snippet_that_cannot_be_loaded_is_the_tasks_trouble() -> None:
 def test_snippet_is_named_for_the_trust_check() -> None:
     """The scorer says which code it would run."""
     (snippet,) = PythonScorer("def compute_scores(sample): ...").snippets()
-    assert (snippet.function, snippet.source) == (
-        "compute_scores",
-        "def compute_scores(sample): ...",
-    )
+    assert snippet.function == "compute_scores"
+    assert snippet.source == "def compute_scores(sample): ..."
 
 
 def test_no_rows_need_no_verdicts() -> None:

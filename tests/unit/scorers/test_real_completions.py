@@ -17,7 +17,6 @@ pytestmark = pytest.mark.skipif(
     not FOLDER.is_dir(), reason="the folder with real files is not there"
 )
 
-LETTERS = "ABCDEFGHIJ"
 WRITTEN = re.compile(r"\bthe answer is \([A-J]\)", re.IGNORECASE)
 STATED = re.compile(r"\bthe answer is \(([A-J])\)(?!\s*(?:,|and|or|/|&|\())", re.IGNORECASE)
 
@@ -70,10 +69,8 @@ def test_answers_stated_once_are_read(model: str, step: int) -> None:
         rows = json.loads(archive.read(archive.namelist()[0]))
     seen = right = 0
     for row in rows[::step]:
-        text, choices = (
-            row.get("generated_text") or row.get("model_outputs") or "",
-            LETTERS[: len(row["options"])],
-        )
+        text = row.get("generated_text") or row.get("model_outputs") or ""
+        choices = "ABCDEFGHIJ"[: len(row["options"])]
         stated = STATED.findall(text)
         if len(WRITTEN.findall(text)) != 1 or len(stated) != 1 or stated[0] not in choices:
             continue

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.projects import describe_solver
 
 import answerkey as ak
 from answerkey.testing import TestServer
@@ -26,13 +27,7 @@ RAISES = {
     "{'x': sample['nope']}\n",
     "metrics": [{"type": "mean", "field": "x"}],
 }
-SOLVER = {
-    "type": "single_turn_solver",
-    "input_builder": {
-        "type": "chat_completion",
-        "input_messages": [{"role": "user", "content": "{{ sample.question }}"}],
-    },
-}
+SOLVER = describe_solver()
 
 
 def write_task(path: Path, *scorers: object, **definition: object) -> Path:
@@ -45,8 +40,7 @@ def write_task(path: Path, *scorers: object, **definition: object) -> Path:
 def write_rows(path: Path, texts: list[str]) -> Path:
     """Write a dataset with these completions and return its path."""
     rows = [
-        {"question": f"q{number}", "answer": "A", "completion": text}
-        for number, text in enumerate(texts)
+        {"question": f"q{n}", "answer": "A", "completion": said} for n, said in enumerate(texts)
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
@@ -89,10 +83,8 @@ def test_nothing_scored_is_not_complete(call: Call, tmp_path: Path, rows: Path) 
     task, junit = write_task(tmp_path / "task.yaml", NO_JSON), tmp_path / "junit.xml"
     done = call("score", task, "--dataset", rows, "--out", "run", "--json", "--junit", junit)
     assert (done.code, count(done)) == (3, ("incomplete", 0, 120, 0))
-    assert (
-        "120 of 120 samples could not be scored (most often scorer `string_equals`"
-        in junit.read_text()
-    )
+    failures = "120 of 120 samples could not be scored (most often scorer `string_equals`"
+    assert failures in junit.read_text()
     assert 'errors="1"' in junit.read_text()
     shown = call("show", "run")
     assert "INCOMPLETE: 120 of 120 samples could not be scored" in shown.out
@@ -101,9 +93,8 @@ def test_nothing_scored_is_not_complete(call: Call, tmp_path: Path, rows: Path) 
     assert "Accuracy" not in shown.out
     assert call("resume", "run").code == 3
     call("show", "run", "--summary", tmp_path / "page.md")
-    assert (
-        "INCOMPLETE: 120 of 120 samples could not be scored" in (tmp_path / "page.md").read_text()
-    )
+    page = (tmp_path / "page.md").read_text()
+    assert "INCOMPLETE: 120 of 120 samples could not be scored" in page
 
 
 def test_failed_samples_may_be_allowed(call: Call, tmp_path: Path) -> None:
@@ -114,14 +105,8 @@ def test_failed_samples_may_be_allowed(call: Call, tmp_path: Path) -> None:
     rows = write_rows(tmp_path / "rows.jsonl", ['{"answer": "A"}'] * 17 + ["none"] * 3)
     task = write_task(tmp_path / "task.yaml", NO_JSON)
     words = ("score", task, "--dataset", rows, "--json")
-    assert (call(*words, "--allow-failed", "2").code, call(*words, "--allow-failed", "3").code) == (
-        3,
-        0,
-    )
-    assert (
-        call(*words, "--allow-failed", "14%").code,
-        call(*words, "--allow-failed", "15%").code,
-    ) == (3, 0)
+    assert [call(*words, "--allow-failed", most).code for most in "23"] == [3, 0]
+    assert [call(*words, "--allow-failed", most).code for most in ("14%", "15%")] == [3, 0]
     allowed = call(*words, "--allow-failed", "3", "--out", "run")
     assert count(allowed) == ("complete", 17, 3, 0)
     assert call("rescore", "run", "--out", "again", "--json").code == 0
@@ -134,15 +119,11 @@ def test_a_second_scorer_counts_too(call: Call, tmp_path: Path, rows: Path) -> N
     task = write_task(tmp_path / "task.yaml", good, {**NO_JSON, "purpose": "qa", "key": "other"})
     done = call("score", task, "--dataset", rows, "--out", "run", "--json")
     assert (done.code, count(done)) == (3, ("incomplete", 120, 0, 0))
-    assert (
-        "120 of 120 samples could not be scored (most often scorer `other`"
-        in call("show", "run").out
-    )
+    failures = "120 of 120 samples could not be scored (most often scorer `other`"
+    assert failures in call("show", "run").out
 
 
-def test_code_that_always_fails_is_run_on_fifty_samples(
-    call: Call, tmp_path: Path, rows: Path
-) -> None:
+def test_failing_code_runs_on_fifty_samples(call: Call, tmp_path: Path, rows: Path) -> None:
     """The first 50 fail alike: the rest is left out and counted, unless as many may fail.
 
     `rescore` mends.
@@ -157,10 +138,8 @@ def test_code_that_always_fails_is_run_on_fifty_samples(
     everyone = call(*words, "--out", "all", "--allow-failed", "120", "--json")
     assert (everyone.code, count(everyone)) == (0, ("complete", 0, 120, 0))
     assert "STOPPED_EARLY" not in call("show", "all").out
-    right = {
-        **RAISES,
-        "compute_scores_snippet": "def compute_scores(sample):\n    return {'x': 1}\n",
-    }
+    snippet = "def compute_scores(sample):\n    return {'x': 1}\n"
+    right = {**RAISES, "compute_scores_snippet": snippet}
     mended = call("rescore", "run", write_task(task, right), "--trust-code", "--json")
     assert (mended.code, count(mended)) == (0, ("complete", 120, 0, 0))
 
@@ -207,9 +186,7 @@ def test_a_judge_that_only_talks_is_paid_for_fifty_samples(
     assert server.asked.total == 220
 
 
-def test_a_stopped_run_can_be_resumed_with_an_allowance(
-    call: Call, tmp_path: Path, rows: Path, server: TestServer
-) -> None:
+def test_resume_takes_allowance(call: Call, tmp_path: Path, rows: Path, server: TestServer) -> None:
     """`resume --allow-failed` asks the rest; the tables have every sample once."""
     task = write_task(tmp_path / "task.yaml", RAISES, solver=SOLVER)
     model = ("--model", f"{server.url}#m", "--trust-code")
@@ -229,20 +206,14 @@ def test_a_run_stops_before_its_other_tasks(
     dataset = {"key": "d", "display_name": "D", "source": {"type": "local", "file_path": rows.name}}
     wanted = {"task_key": "t", "model_key": "m"}
     model = {"key": "m", "display_name": "M", "task": "chat_completion"}
-    config = {
-        "connection_type": "custom_connection",
-        "url": f"{server.url}/chat/completions",
-        "model_key": "m",
-    }
+    url = f"{server.url}/chat/completions"
+    config = {"connection_type": "custom_connection", "url": url, "model_key": "m"}
     config["adapter"] = {"key": "latticeflow$openai_chat_completion"}  # type: ignore[assignment]
     evaluation = {"key": "e", "display_name": "E", "description": "D"}
     first = {**wanted, "key": "first", "repeatability": {"num_runs": 2}}
     evaluation["task_specifications"] = [first, {**wanted, "key": "second"}]  # type: ignore[assignment]
-    parts = {
-        "tasks": [{"$ref": "task.yaml"}],
-        "datasets": [dataset],
-        "models": [{**model, "config": config}],
-    }
+    models = [{**model, "config": config}]
+    parts = {"tasks": [{"$ref": "task.yaml"}], "datasets": [dataset], "models": models}
     (tmp_path / "run.yaml").write_text(json.dumps({**parts, "evaluation": evaluation}))
     done = call("run", tmp_path / "run.yaml", "--trust-code", "--json")
     assert (done.code, count(done)) == (3, ("incomplete", 0, 120, 0))

@@ -114,19 +114,15 @@ ORDER = (1, 2, 0)
         ('["x", "y", "ü"]', '["y", "ü", "x"]'),
         ("['x', 'y', 'z']", "['y', 'z', 'x']"),
         ({"A": "x", "B": "y", "C": "z", "D": None}, {"A": "y", "B": "z", "C": "x", "D": None}),
-        (
-            {"i": "x", "ii": "y", "iii": "z", "j": None},
-            {"i": "y", "ii": "z", "iii": "x", "j": None},
-        ),
+        ({"i": "x", "ii": "y", "iii": "z", "j": None},
+         {"i": "y", "ii": "z", "iii": "x", "j": None}),
         (["A) x", "B) y", "C) z"], ["A) y", "B) z", "C) x"]),
         (["(A) x", "(B) y", "(C) z"], ["(A) y", "(B) z", "(C) x"]),
         (["A. x", "B. y", "z"], ["B. y", "z", "A. x"]),
-        (
-            [{"label": "A", "text": "x"}, {"label": "B", "text": "y"}, {"label": "C", "text": "z"}],
-            [{"label": "A", "text": "y"}, {"label": "B", "text": "z"}, {"label": "C", "text": "x"}],
-        ),
+        ([{"label": "A", "text": "x"}, {"label": "B", "text": "y"}, {"label": "C", "text": "z"}],
+         [{"label": "A", "text": "y"}, {"label": "B", "text": "z"}, {"label": "C", "text": "x"}]),
     ],
-)
+)  # fmt: skip
 def test_a_cell_keeps_its_form_in_another_order(cell: object, moved: object) -> None:
     """Only the options move: what belongs to a place, and how the cell is written, stay."""
     assert read_cell(cell, THREE).arrange(ORDER) == moved

@@ -17,11 +17,8 @@ from answerkey.solvers.single_turn import (
 from answerkey.templates import RowError
 from answerkey.types import Samples
 
-POOL = {
-    "q": [f"e{i}" for i in range(8)],
-    "a": list("ABCDABCD"),
-    "subject": ["law", "law", "law", "art", "art", "art", "art", "law"],
-}
+SUBJECTS = ["law", "law", "law", "art", "art", "art", "art", "law"]
+POOL = {"q": [f"e{i}" for i in range(8)], "a": list("ABCDABCD"), "subject": SUBJECTS}
 
 
 def make_samples(
@@ -43,7 +40,8 @@ def list_shown(setting: Examples, samples: Samples, pool: Samples) -> list[list[
     """Return the questions that each sample is shown, or its error."""
     picked = pick_examples(setting, samples, pool)
     return [
-        one.message if isinstance(one, RowError) else [row["q"] for row in one] for one in picked
+        rows.message if isinstance(rows, RowError) else [row["q"] for row in rows]
+        for rows in picked
     ]
 
 
@@ -151,10 +149,8 @@ def test_without_examples_their_dataset_is_not_needed() -> None:
     """`num_examples: 0` is like none at all, unless a template asks for the list, which is empty
     then.
     """
-    turns = (
-        InputMessage("user", "{{ example.q }}", "examples"),
-        InputMessage("user", "{{ sample.q }}"),
-    )
+    shown = InputMessage("user", "{{ example.q }}", "examples")
+    turns = (shown, InputMessage("user", "{{ sample.q }}"))
     solver = SingleTurnSolver(ChatInput(turns), examples=Examples("dev", 0))
     assert solver.examples is None
     expected = [[{"role": "user", "content": "x"}]]
@@ -188,8 +184,7 @@ def test_messages_loop_over_examples() -> None:
     expected = ["system", "user", "assistant", "user", "assistant", "user"]
     assert [message["role"] for message in prompt] == expected
     contents = [message["content"] for message in prompt]
-    assert contents[0] == "2 examples"
-    assert contents[5] == "t0?"
+    assert (contents[0], contents[5]) == ("2 examples", "t0?")
     assert {tuple(contents[1:3]), tuple(contents[3:5])} == {("x?", "A"), ("y?", "B")}
 
 

@@ -84,10 +84,8 @@ def solve(
 
 def test_messages_are_rendered_for_each_sample() -> None:
     """Each message's content is a template over the sample; roles stay."""
-    system, user = (
-        InputMessage("system", "{{ '{' }}"),
-        InputMessage("user", "{{ sample.question }}"),
-    )
+    system = InputMessage("system", "{{ '{' }}")
+    user = InputMessage("user", "{{ sample.question }}")
     solver = SingleTurnSolver(ChatInput((system, user)))
     assert solver.build_prompts(make_samples(QUESTIONS), None) == [
         [{"role": "system", "content": "{"}, {"role": "user", "content": question}]
@@ -140,8 +138,7 @@ def test_missing_column_is_told_once() -> None:
 
 def test_failing_rows_are_told_one_by_one() -> None:
     """A template that fails on some rows names each of them."""
-    samples = make_samples({"n": [1, 0, 0]})
-    assert find_errors(make_solver("{{ 1 // sample.n }}"), samples) == [
+    assert find_errors(make_solver("{{ 1 // sample.n }}"), make_samples({"n": [1, 0, 0]})) == [
         (1, "E207", "sample `s2`: division by zero"),
         (2, "E207", "sample `s3`: division by zero"),
     ]
@@ -194,13 +191,11 @@ def test_option_column_serves_the_baselines() -> None:
     [
         ['["xx", "y"]', "['x', 'yy']"],
         [{"A": "xx", "B": "y"}, {"A": "x", "B": "yy"}],
-        [
-            [{"key": "A", "text": "xx"}, {"key": "B", "text": "y"}],
-            [{"key": "A", "text": "x"}, {"key": "B", "text": "yy"}],
-        ],
+        [[{"key": "A", "text": "xx"}, {"key": "B", "text": "y"}],
+         [{"key": "A", "text": "x"}, {"key": "B", "text": "yy"}]],
         [[11, 2], [1, 22]],
     ],
-)
+)  # fmt: skip
 def test_option_column_is_read_in_its_usual_shapes(cells: list[object]) -> None:
     """Lists, lists written as text, letters with texts and objects with `text` are option texts."""
     table = solve(make_samples({"options": cells}), "builtin/longest")

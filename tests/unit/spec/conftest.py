@@ -127,8 +127,7 @@ def project(write: Write) -> Write:
     def write_project(**changes: str) -> Path:
         folder, row = write(), '{"answer": "A", "choices": ["A", "B"], "completion": "A"}\n'
         (folder / "questions.jsonl").write_text(row, encoding="utf-8")
-        files = {"task_yaml": TASK, "dataset_yaml": DATASET, "run_yaml": RUN} | changes
-        write(**files)
+        write(**{"task_yaml": TASK, "dataset_yaml": DATASET, "run_yaml": RUN} | changes)
         return folder
 
     return write_project

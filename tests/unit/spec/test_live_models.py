@@ -23,13 +23,12 @@ HSMEGDAWgBSvwPKaYnYv+cP2O63ecPwm4350fTAPBgNVHRMBAf8EBTADAQH/MAoG
 CCqGSM49BAMCA0kAMEYCIQChPKQzz2pzd441h7/BHOD80oA/jx41w5mGcOj16fEl
 8AIhAJQ7C4kFcPNbLPfKE2lAOtcH9/Y7fkneXf0VuX1vJ5jq
 -----END CERTIFICATE-----"""
-KEYS = {"OPENAI_API_KEY": KEY, "MY_KEY": KEY}
 
 
 @pytest.fixture(autouse=True)
 def keys(environ: dict[str, str]) -> None:
     """Put the caller's keys into the environment."""
-    environ.update(KEYS)
+    environ.update({"OPENAI_API_KEY": KEY, "MY_KEY": KEY})
 
 
 def load(
@@ -111,8 +110,7 @@ def test_provider_models(project: Write) -> None:
     model = model_of(load(project, f"models:\n  - {entry}\n", "openai$gpt-4"))
     assert connect(model).url == "http://127.0.0.1:9/v1/completions"
     config = "connection_type: provider_connection, provider_id: anthropic, model_key: claude"
-    text = own(f"{{{config}, api_key: x}}")
-    connection = connect(model_of(load(project, text, "own")))
+    connection = connect(model_of(load(project, own(f"{{{config}, api_key: x}}"), "own")))
     assert (connection.url, connection.model) == ("https://api.anthropic.com/v1/messages", "claude")
 
 
@@ -208,9 +206,7 @@ EVIL = [
 
 
 @pytest.mark.parametrize("text", EVIL)
-def test_a_file_cannot_send_the_callers_key_to_a_host_of_its_own(
-    project: Write, environ: dict[str, str], text: str
-) -> None:
+def test_a_files_host_gets_no_key(project: Write, environ: dict[str, str], text: str) -> None:
     """Wherever a key of the caller comes in, a host that only the file names does not get it."""
     environ["START"] = "https://evil.example"
     code, place, hint = refusal_of(load(project, text, "own"))
@@ -238,8 +234,7 @@ def test_the_env_file_is_the_projects_word(project: Write, environ: dict[str, st
     """A `.env` of the project can bring its own key for a host, but not turn the caller's key
     elsewhere.
     """
-    folder = project()
-    env = folder / ".env"
+    env = project() / ".env"
     evil = "OPENAI_BASE_URL=https://evil.example/v1\n"
     env.write_text(f"{evil}MY_URL=https://evil.example/v1\n")
     assert refusal_of(load(project, "", "openai/m"))[0] == "E117"

@@ -385,8 +385,7 @@ def test_the_env_file_beside_the_run_file_is_read(project: Write) -> None:
     for env, name in ((None, "a.jsonl"), ("other.env", "b.jsonl")):
         one = only(load_plan("run.yaml", Options(env=env)))
         assert str(getattr(one.dataset_spec.source, "file_path", "")).endswith(name)
-    missing = load_plan("run.yaml", Options(env="none.env"))
-    assert list_errors(missing)[0] == "E101 none.env"
+    assert list_errors(load_plan("run.yaml", Options(env="none.env")))[0] == "E101 none.env"
 
 
 def test_examples_come_from_a_second_dataset(project: Write) -> None:
@@ -397,8 +396,7 @@ def test_examples_come_from_a_second_dataset(project: Write) -> None:
     examples = only(load_plan("run.yaml")).examples_spec
     assert examples is not None
     assert examples.key == "shots"
-    wrong = task.replace("dataset: shots", "dataset: shot")
-    project(task_yaml=wrong)
+    project(task_yaml=task.replace("dataset: shots", "dataset: shot"))
     assert find_errors() == ["E113 task.yaml:15:25"]
 
 
@@ -467,10 +465,8 @@ def load_judged(project: Write, model: str, head: str = OWN, task: str = TASK) -
     return load_plan("run.yaml")
 
 
-REFEREE = (
-    "  - {type: model, key: referee, display_name: Referee, default_value: "
-    "gpt-judge}\ndefinition:\n"
-)
+REFEREE = "  - {type: model, key: referee, display_name: Referee, default_value: gpt-judge}\n"
+REFEREE += "definition:\n"
 
 
 @pytest.mark.parametrize(
@@ -498,16 +494,12 @@ JUDGE = "models:\n  - {key: gpt-judge, display_name: Own, config: {connection_ty
     ("model", "head", "task", "errors"),
     [
         ("gpt-juge", OWN, TASK, ["E113 task.yaml:12:64"]),
-        (
-            "gpt-juge",
-            OWN,
-            TASK + "    - {type: bleu}\n",
-            ["E116 task.yaml:12:14", "E113 task.yaml:13:64"],
-        ),
+        ("gpt-juge", OWN, TASK + "    - {type: bleu}\n",
+         ["E116 task.yaml:12:14", "E113 task.yaml:13:64"]),
         ("gpt-judge", JUDGE % "magic", TASK, ["E109 run.yaml:2:67"]),
         ("gpt-judge", JUDGE % "placeholder", TASK, ["E301 run.yaml:2:67"]),
     ],
-)
+)  # fmt: skip
 def test_a_judge_that_cannot_be_asked_is_told_where_it_stands(
     project: Write, model: str, head: str, task: str, errors: list[str]
 ) -> None:

@@ -238,12 +238,9 @@ def first_prompt(job: Job, examples: Samples | None = None) -> list[dict[str, An
 
 
 LAW = {
-    "question": " What? ",
-    "options": ["x", "y"],
-    "answer": "B",
-    "subject": "us_law",
+    "question": " What? ", "options": ["x", "y"], "answer": "B", "subject": "us_law",
     "category": "law",
-}
+}  # fmt: skip
 ABOUT = "The following are multiple choice questions (with answers) about"
 ASKED = "What is the correct answer to this question:"
 STEPS = (
@@ -358,8 +355,7 @@ def test_rows_by_what_annotators_say() -> None:
     folder = str(write_files({"own.jsonl": lines(*rows)}))
     for labels, expected in (("all", ["ok", "expert"]), ("ok", ["ok"])):
         source = plan("mmlu_redux", dataset=folder, config={"labels": labels}).dataset_spec.source
-        samples = open_dataset(source, name="x").samples()
-        assert samples.values("error_type") == expected
+        assert open_dataset(source, name="x").samples().values("error_type") == expected
 
 
 def test_what_is_pinned_or_expected_has_its_source() -> None:
@@ -391,8 +387,7 @@ def test_hidden_labels_are_no_truth(name: str, row: Mapping[str, object]) -> Non
     """Of a test split, whose labels are -1 or missing, no row becomes a question with a made-up
     truth.
     """
-    folder = write_files({"test.jsonl": lines(row)})
-    errors = check(name, dataset=str(folder)).errors
+    errors = check(name, dataset=str(write_files({"test.jsonl": lines(row)}))).errors
     assert errors
     assert {error.code for error in errors} <= {"E207", "E212"}
 
@@ -458,8 +453,7 @@ evaluation:
 @pytest.mark.parametrize("name", NAMES)
 def test_each_can_be_taken_as_a_project(name: str) -> None:
     """Its files load, say the same, and fit their schemas."""
-    files = write_project(load_ready_made(name))
-    for file, text in files.items():
+    for file, text in write_project(load_ready_made(name)).items():
         Path(file).write_text(text, encoding="utf-8")
         plain = YAML(typ="safe").load(text)
         kind = file.removesuffix(".yaml").replace("examples", "dataset")
@@ -504,12 +498,10 @@ def test_real_raw_files_are_clean(
 ) -> None:
     """Every row of the real files becomes a question with its truth among its choices."""
     result = check(name, dataset=str(REAL / path))
-    assert result.errors == ()
-    assert result.tasks[0].rows == rows
+    assert (result.errors, result.tasks[0].rows) == ((), rows)
     if letters is not None:
         source = plan(name, dataset=str(REAL / path)).dataset_spec.source
-        samples = open_dataset(source, name="x").samples()
-        assert Counter(samples.values("answer")) == letters
+        assert Counter(open_dataset(source, name="x").samples().values("answer")) == letters
 
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="the folder with real files is not there")
@@ -529,9 +521,7 @@ def test_rows_of_arc_that_are_labelled_by_numbers_get_letters() -> None:
 
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="the folder with real files is not there")
-def test_completions_of_helm_give_the_known_number(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_completions_of_helm_give_the_known_number(capsys: pytest.CaptureFixture[str]) -> None:
     """11,918 of 14,014 right, as by the letter: a bare `B` is the label, also where it is the text
     of another option.
     """

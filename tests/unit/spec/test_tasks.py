@@ -34,7 +34,6 @@ PYTHON = """\
         def compute_scores(sample):
             return {"length": len(sample["x"])}
 """
-TRUTH = '"{{ sample.<< config.answer_column >> }}"'
 ZERO_HINT = "a leading 0 may mean octal or nothing: leave it out, or write `0o10` for 8"
 
 
@@ -94,8 +93,7 @@ definition:
       choices: ["A", "B"]
       purpose: grade
 """
-    loaded = load(write, text)
-    told = [error.replace("task.yaml:", "") for error in list_errors(loaded)]
+    told = [error.replace("task.yaml:", "") for error in list_errors(load(write, text))]
     places = "E107 4:1, E110 8:28, E112 9:16, E107 10:7, E115 12:31, E107 13:57, E108 17:16"
     assert ", ".join(told) == places
 
@@ -108,7 +106,7 @@ definition:
         ("      choices:", "      choicess:", "E107 11:7", "did you mean `choices`?"),
         ("{key: questions}", "questions", "E108 7:12", "must be a mapping"),
         *(
-            (TRUTH, text, "E108 10:28", "")
+            ('"{{ sample.<< config.answer_column >> }}"', text, "E108 10:28", "")
             for text in ("true", "null", "[A]", "{a: 1}", "1.0")
         ),
         ("", "    - type: bleu\n", "E116 12:13", "`bleu` of the original platform"),
@@ -251,8 +249,7 @@ def test_the_source_builds_the_same_task(write: Write) -> None:
     text += f"  actions: [{{key: a, filter: {condition}}}]\n"
     task = value_of(load(write, text, {"answer_column": "answer key"}))
     again = task_from_source(json.loads(json.dumps(task.source)))
-    assert again == task
-    assert again.source == task.source
+    assert (again, again.source) == (task, task.source)
     assert "$HOME" in json.dumps(task.source)
 
 
@@ -271,12 +268,8 @@ def test_the_fingerprint_is_of_what_counts(write: Write) -> None:
         TASK + "      metrics: [{type: mean, field: is_correct, name: Accuracy}]\n",
     ]
     assert len(fingerprints(write, same)) == 1
-    other = [
-        TASK,
-        TASK + "      extraction: first_character_literal\n",
-        TASK + "      purpose: qa\n",
-    ]
-    assert len(fingerprints(write, other)) == 3
+    more = ("", "      extraction: first_character_literal\n", "      purpose: qa\n")
+    assert len(fingerprints(write, [TASK + line for line in more])) == 3
 
 
 def test_a_mapping_is_a_task_too() -> None:

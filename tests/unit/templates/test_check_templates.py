@@ -17,11 +17,8 @@ from answerkey.testing import TestServer
 Call = Callable[..., Any]
 Task = Callable[..., Path]
 HEAD = "key: t\ndisplay_name: T\ndescription: D\ndefinition:\n  scorers:\n"
-PYTHON = {
-    "type": "python",
-    "compute_scores_snippet": "def compute_scores(sample): return {'x': 1}",
-    "metrics": [{"type": "mean", "field": "x"}],
-}
+PYTHON: dict[str, object] = {"type": "python", "metrics": [{"type": "mean", "field": "x"}]}
+PYTHON["compute_scores_snippet"] = "def compute_scores(sample): return {'x': 1}"
 
 
 @pytest.fixture
@@ -35,11 +32,8 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
 
     def write(*scorers: dict[str, object], actions: list[dict[str, object]] | None = None) -> Path:
         lines = "".join(f"    - {json.dumps(scorer)}\n" for scorer in scorers)
-        lines += (
-            "  actions:\n" + "".join(f"    - {json.dumps(action)}\n" for action in actions)
-            if actions
-            else ""
-        )
+        if actions:
+            lines += "  actions:\n" + "".join(f"    - {json.dumps(action)}\n" for action in actions)
         (tmp_path / "task.yaml").write_text(HEAD + lines)
         return tmp_path / "task.yaml"
 

@@ -60,8 +60,7 @@ def test_text_in_text_prints_as_it_is(value: str, before: str, after: str) -> No
     expected = f"{before}{value}{after}".replace("{{ sample.y -}}", "1").replace(
         "{{- sample.y }}", "1"
     )
-    result = run(f"{before}<< config.x >>{after}", value, y=1)
-    assert result == expected.removesuffix("\n")
+    assert run(f"{before}<< config.x >>{after}", value, y=1) == expected.removesuffix("\n")
 
 
 @pytest.mark.parametrize("value", TRICKY)
@@ -70,9 +69,8 @@ def test_text_in_quotes_stays_in_them(value: str, quote: str) -> None:
     """The value is escaped for the quotation mark around it."""
     assert run(f"{{{{ {quote}a<< config.x >>b{quote} }}}}", value) == f"a{value}b"
     assert run(f"{{{{ {quote}\\<< config.x >>{quote} }}}}", value) == f"\\{value}"
-    assert (
-        run(f"{{{{ sample[{quote}<< config.x >>{quote}] }}}}", value, **{value: "found"}) == "found"
-    )
+    source = f"{{{{ sample[{quote}<< config.x >>{quote}] }}}}"
+    assert run(source, value, **{value: "found"}) == "found"
 
 
 @pytest.mark.parametrize("value", TRICKY)
@@ -154,11 +152,8 @@ def test_any_other_text_in_code_is_refused(value: str) -> None:
         embed("a\n{{ << config.x >> }}", value)
     error = caught.value
     assert error.code == "E111"
-    assert (
-        error.message
-        == f"config value `x` is {value!r}, which is not a name or number and cannot be "
-        "put into Jinja code"
-    )
+    why = "which is not a name or number and cannot be put into Jinja code"
+    assert error.message == f"config value `x` is {value!r}, {why}"
     assert (
         error.hint == "put it in quotes (`'<< config.x >>'`), or declare the parameter with "
         "`string_kind: jinja`"
@@ -171,9 +166,8 @@ def test_code_goes_in_as_it_is() -> None:
     """A parameter declared `string_kind: jinja` or `python` is code, except inside quotes."""
     assert embed("<< config.x >>", "{{ sample.a }}", is_code=True) == "{{ sample.a }}"
     assert embed("a << config.x >>", "{{ sample.a }}", is_code=True) == "a {{ sample.a }}"
-    assert (
-        embed("{{ << config.x >> }}", "sample.a | upper", is_code=True) == "{{ sample.a | upper }}"
-    )
+    code = embed("{{ << config.x >> }}", "sample.a | upper", is_code=True)
+    assert code == "{{ sample.a | upper }}"
     assert embed("{{ '<< config.x >>' }}", "it's", is_code=True) == "{{ 'it\\'s' }}"
     assert (
         embed("def f():\n    << config.x >>\n", "return 1", is_code=True, is_template=False)

@@ -81,9 +81,7 @@ def test_a_block_inside_a_loop_sees_the_same_row_and_takes_the_same_steps() -> N
 
 
 @pytest.mark.parametrize(("arguments", "text"), CASES["regex_replace"])
-def test_regex_replace_takes_pattern_repl_multiline_ignorecase_count(
-    arguments: str, text: str
-) -> None:
+def test_regex_replace_takes_all_of_its_arguments(arguments: str, text: str) -> None:
     """Flags are off and every match is replaced, unless said otherwise."""
     assert evaluate(f"{{{{ sample.x | regex_replace({arguments}) }}}}", x="abc\naBC\nabc") == text
 

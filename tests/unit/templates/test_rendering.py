@@ -29,8 +29,7 @@ CASES = read_cases(__file__)
 
 def make_samples(*encoded: str, **columns: object) -> Samples:
     """Return a table of these columns."""
-    frame = pl.DataFrame(columns, strict=False)
-    return samples_from_frame(frame, encoded=encoded)
+    return samples_from_frame(pl.DataFrame(columns, strict=False), encoded=encoded)
 
 
 def values(source: str, samples: Samples) -> list[object]:
@@ -140,8 +139,7 @@ def test_many_rows_keep_their_order() -> None:
     result = template.values(samples)
     problems = [place for place, one in enumerate(result) if isinstance(one, RowError)]
     assert problems == [0, 1000, 2000]
-    assert result[1] == "101"
-    assert result[2999] == "02999"
+    assert (result[1], result[2999]) == ("101", "02999")
 
 
 @pytest.mark.usefixtures("everywhere")
@@ -177,8 +175,7 @@ def test_a_template_that_never_ends_is_stopped() -> None:
     for _ in range(2):
         with pytest.raises(TemplateStopped) as caught:
             Template.compile(ENDLESS).evaluate(sample={})
-        assert caught.value.code == "E120"
-        assert caught.value.source == ENDLESS
+        assert (caught.value.code, caught.value.source) == ("E120", ENDLESS)
         assert "it takes more than 1 s of computing time on one row" in caught.value.message
     assert render("{{ sample.x }}", x=1) == 1
 
@@ -200,12 +197,8 @@ def test_what_is_not_counted_is_stopped_by_the_worker(source: str) -> None:
 
 def test_a_template_that_takes_memory_without_end_is_the_rows_error() -> None:
     """The worker has its own limit, and goes on."""
-    source = (
-        "{% set kept = [] %}{% for i in range(999) %}{% do kept.append('x' * 9999999) %}{% "
-        "endfor %}"
-    )
-    result = render(source.replace("'x'", "'\U0001f600'"))
-    assert isinstance(result, RowExcessError)
+    source = "{% set k = [] %}{% for i in range(999) %}{% do k.append('x' * 9999999) %}{% endfor %}"
+    assert isinstance(render(source.replace("'x'", "'\U0001f600'")), RowExcessError)
 
 
 @pytest.mark.usefixtures("everywhere")
@@ -213,8 +206,7 @@ def test_a_template_that_does_too_much_on_row_after_row_is_stopped() -> None:
     """On the fifth row; the first four are in error of their own."""
     samples = make_samples(x=list(range(8)))
     template = Template.compile("{{ sample.x }}{% for i in range(99999) %}xxxxxxxxxx{% endfor %}")
-    result = template.values(samples.slice(0, 4))
-    assert all(isinstance(one, RowExcessError) for one in result)
+    assert all(isinstance(one, RowExcessError) for one in template.values(samples.slice(0, 4)))
     with pytest.raises(
         TemplateStopped, match="on 5 rows it exceeds a limit: the template makes 999,991"
     ):
@@ -226,8 +218,7 @@ def test_an_error_that_travels_keeps_its_template() -> None:
     stopped = TemplateStopped("{{ x }}", "too slow").at(Place("task.yaml", 3))
     again = pickle.loads(pickle.dumps(stopped))  # noqa: S301 - our own
     assert (again.code, again.source, again.where) == ("E120", "{{ x }}", Place("task.yaml", 3))
-    assert again.message == "the template was stopped: too slow"
-    assert again.hint == stopped.hint
+    assert (again.message, again.hint) == ("the template was stopped: too slow", stopped.hint)
 
 
 @pytest.fixture
@@ -251,10 +242,8 @@ def test_the_worker_has_an_empty_environment_and_no_way_to_files(worker: int) ->
     assert os.environ["HOME"].encode() not in environment.replace(b"PYTHON", b"")
     limits = Path(f"/proc/{worker}/limits").read_text(encoding="utf-8").splitlines()
     results = {line[:26].strip(): line[26:].split()[:2] for line in limits}
-    assert results["Max open files"] == ["1", "1"]
-    assert results["Max file size"] == ["0", "0"]
-    assert results["Max processes"] == ["0", "0"]
-    assert results["Max core file size"] == ["0", "0"]
+    assert (results["Max open files"], results["Max file size"]) == (["1", "1"], ["0", "0"])
+    assert (results["Max processes"], results["Max core file size"]) == (["0", "0"], ["0", "0"])
     assert int(results["Max address space"][0]) < 2**30
 
 
@@ -284,14 +273,12 @@ class Worker:
 @pytest.mark.parametrize(
     ("failure", "reason"),
     [
-        (
-            SnippetError("died", "killed by signal 9"),
-            "its process ended (killed by signal 9); it may have 128 MB of memory",
-        ),
+        (SnippetError("died", "killed by signal 9"),
+         "its process ended (killed by signal 9); it may have 128 MB of memory"),
         (b'["what", {"is": "this"}]', "its process corrupted its connection"),
         (b"1", "its process corrupted its connection"),
     ],
-)
+)  # fmt: skip
 def test_a_worker_that_dies_or_says_nonsense_stops_the_template(
     monkeypatch: pytest.MonkeyPatch, failure: BaseException | bytes, reason: str
 ) -> None:
@@ -363,9 +350,7 @@ def answer(payload: bytes) -> list[Any]:
     return [json.loads(message) for message in rendering.render_messages(recipe, rows)]
 
 
-def test_a_worker_limits_itself_before_the_first_row(
-    monkeypatch: pytest.MonkeyPatch, timers: list[float]
-) -> None:
+def test_a_worker_limits_itself_first(monkeypatch: pytest.MonkeyPatch, timers: list[float]) -> None:
     """It says that it is ready when it can open nothing any more, and answers message by
     message.
     """
@@ -387,9 +372,7 @@ def test_a_worker_limits_itself_before_the_first_row(
     assert timers == [1.0, 1.0, 0, 1.0, 0]
 
 
-def test_limits_that_a_system_does_not_know_are_left_as_they_are(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_limits_that_a_system_does_not_know_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """All others are set, the memory to a little more than the process has."""
     limits: dict[int, tuple[int, int]] = {}
 
@@ -410,9 +393,7 @@ def test_limits_that_a_system_does_not_know_are_left_as_they_are(
     }
 
 
-def test_a_system_that_tells_no_memory_sets_no_limit_on_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_no_known_memory_means_no_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Elsewhere than on Linux the computing time alone is limited, and what can be opened."""
     limits: dict[int, tuple[int, int]] = {}
     monkeypatch.setattr(resource, "setrlimit", limits.__setitem__)

@@ -91,8 +91,7 @@ def test_what_is_missing_is_named_with_what_there_is() -> None:
     assert problem.column == "anser"
     assert problem.is_undefined
     problem = error_of("{{ sample.meta.items | upper }}", meta={"a": 1})
-    assert problem.message == "there is no field `items`"
-    assert problem.hint == "fields: `a`"
+    assert (problem.message, problem.hint) == ("there is no field `items`", "fields: `a`")
 
 
 @pytest.mark.parametrize("source", CASES["missing_columns"])
@@ -170,8 +169,7 @@ def test_config_that_was_not_filled_in_is_an_error_of_its_own() -> None:
     """A template with `<< config.x >>` left in it is not compiled."""
     with pytest.raises(UnresolvedConfig) as caught:
         Template.compile("{{ sample.<< config.col >> }} << config.b >>")
-    assert caught.value.code == "E110"
-    assert caught.value.names == ("col", "b")
+    assert (caught.value.code, caught.value.names) == ("E110", ("col", "b"))
 
 
 def test_a_template_can_be_sent_to_another_process() -> None:
@@ -186,11 +184,8 @@ def test_error_can_be_sent_to_another_process() -> None:
     """Every part of an error survives pickling."""
     problem = pickle.loads(pickle.dumps(RowError("m", hint="h", column="c", is_undefined=True)))  # noqa: S301 - our own bytes
     assert (problem.message, problem.hint, problem.column, problem.is_undefined) == (
-        "m",
-        "h",
-        "c",
-        True,
-    )
+        "m", "h", "c", True,
+    )  # fmt: skip
 
 
 def test_a_long_message_is_cut() -> None:
@@ -201,11 +196,8 @@ def test_a_long_message_is_cut() -> None:
 def test_values_of_a_missing_column_fail_in_every_row_and_list_all_columns() -> None:
     """The hint knows the whole table, not only the columns that are read."""
     samples = make_samples({"answer": ["A"], "choices": ["AB"]})
-    for source in (
-        "{{ sample.anser }}",
-        "{{ sample.anser | upper }}",
-        "x {{ sample.anser }} {{ sample.choices }}",
-    ):
+    several = "x {{ sample.anser }} {{ sample.choices }}"
+    for source in ("{{ sample.anser }}", "{{ sample.anser | upper }}", several):
         (problem,) = Template.compile(source).values(samples)
         assert isinstance(problem, RowError)
         assert problem.column == "anser"
@@ -233,8 +225,7 @@ def test_a_trace_has_its_methods() -> None:
 
     Any other mapping has no such name.
     """
-    asked = [{"role": "user", "content": "Q"}]
-    trace = Completion("B", prompt=asked).solver_output()["trace"]
+    trace = Completion("B", prompt=[{"role": "user", "content": "Q"}]).solver_output()["trace"]
     assert evaluate("{{ sample.x.get_last_assistant_text() }}", x=trace) == "B"
     with pytest.raises(RowError, match="there is no field `get_last_assistant_text`"):
         evaluate("{{ sample.x.get_last_assistant_text() }}", x={"items": 1})

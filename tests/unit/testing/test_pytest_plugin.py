@@ -49,25 +49,16 @@ def run_pytest(folder: Path, *words: str, is_new: bool = False) -> tuple[int, st
 
     Answerkey is loaded before unless it `is_new`.
     """
-    plugin = [
-        "-p",
-        "answerkey.testing.pytest_plugin",
-        "-p",
-        "no:cacheprovider",
-        "--basetemp",
-        "temporary",
-    ]
+    options = "-p answerkey.testing.pytest_plugin -p no:cacheprovider --basetemp temporary"
+    plugin = options.split()
     given = ["-q", "-rs", "-W", "ignore::pytest.PytestAssertRewriteWarning", *plugin, *words]
     names = [name for name in os.environ if not name.startswith("PYTEST_")]
     environment = {name: os.environ[name] for name in names}
     environment |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "XDG_CACHE_HOME": str(folder / "cache")}
     settings: dict[str, Any] = {
-        "cwd": folder,
-        "env": environment,
-        "stdout": subprocess.PIPE,
-        "stderr": subprocess.STDOUT,
+        "cwd": folder, "env": environment, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT,
         "text": True,
-    }
+    }  # fmt: skip
     with (
         subprocess.Popen([sys.executable, "-m", "pytest", *given], **settings)
         if is_new

@@ -178,19 +178,15 @@ def test_gemini_and_anthropic_hand_over_all_messages() -> None:
         return read_prompt(messages)
 
     with TestServer(listen) as server:
-        contents = [
-            {"role": "user", "parts": [{"text": "a"}]},
-            {"role": "model", "parts": [{"text": "b"}]},
-        ]
+        contents = [{"role": "user", "parts": [{"text": "a"}]}]
+        contents += [{"role": "model", "parts": [{"text": "b"}]}]
         body = {"contents": contents, "systemInstruction": {"parts": [{"text": "s"}]}}
         send(server, body, "/v1beta/models/g:generateContent")
         send(
             server, {"system": "s", "messages": [{"role": "user", "content": "a"}]}, "/v1/messages"
         )
-    assert heard == [
-        [("system", "s"), ("user", "a"), ("assistant", "b")],
-        [("system", "s"), ("user", "a")],
-    ]
+    asked = [("system", "s"), ("user", "a")]
+    assert heard == [[*asked, ("assistant", "b")], asked]
 
 
 # What it counts, and whom it refuses.
@@ -203,10 +199,8 @@ def test_everything_is_counted() -> None:
             ask(server, prompt, headers={"Authorization": "Bearer secret"})
         asked = server.asked
         assert (asked.total, asked.answered, asked.at_once) == (3, 3, 0)
-        assert asked.by_prompt == {"x": 2, "y": 1}
-        assert asked.by_path == {CHAT: 3}
-        assert asked.statuses == {200: 3}
-        assert asked.keys == {"Bearer secret": 3}
+        assert (asked.by_prompt, asked.by_path) == ({"x": 2, "y": 1}, {CHAT: 3})
+        assert (asked.statuses, asked.keys) == ({200: 3}, {"Bearer secret": 3})
         assert len(asked.connections) == 3
         assert [request.path for request in asked.requests] == [CHAT] * 3
         server.forget()
@@ -250,11 +244,8 @@ def test_what_is_wrong_with_a_request_is_told() -> None:
     ) as server:
         for headers in ({}, {"Authorization": "Bearer wrong"}):
             assert ask(server, headers=headers).status == 401
-        for name, value in (
-            ("Authorization", "Bearer right"),
-            ("x-api-key", "right"),
-            ("api-key", "right"),
-        ):
+        keys = {"Authorization": "Bearer right", "x-api-key": "right", "api-key": "right"}
+        for name, value in keys.items():
             assert ask(server, headers={name: value}).status == 200
         good = {"x-goog-api-key": "right"}
         got = ask(server, extra={"response_format": {"type": "json_object"}}, headers=good)
@@ -420,9 +411,6 @@ def test_page_names_everything() -> None:
     rows = re.findall(r"^\| (`[^|]*`) \| ([^|]*) \|", page, flags=re.MULTILINE)
     named = {name for cell, _ in rows for name in re.findall(r"`(\w+)`", cell)}
     counts = {field.name for field in dataclasses.fields(Asked) if not field.name.startswith("_")}
-    assert {
-        *KINDS,
-        *(field.name for field in dataclasses.fields(Behaviour)),
-        *counts,
-    } - named == set()
+    fields = {field.name for field in dataclasses.fields(Behaviour)}
+    assert {*KINDS, *fields, *counts} - named == set()
     assert all(f"| `{name}` | {text} |" in page for name, text in FAULTS.items())

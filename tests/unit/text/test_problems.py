@@ -1,10 +1,9 @@
-"""Laws of error messages: the line with its caret, near names, paths as given, arguments of
-Python.
-"""
+"""Laws of errors and their messages: carets, near names, paths as given, arguments of Python."""
 
 from __future__ import annotations
 
 import inspect
+import pickle
 import re
 from collections.abc import Callable
 from dataclasses import fields
@@ -12,10 +11,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.quiz import write_lines, write_task
+from tests.projects import write_rows, write_task
 
 import answerkey as ak
-from answerkey.errors import DataError, Place, Problems, SpecError, find_near, remember_secret
+from answerkey.errors import (
+    CODES,
+    DataError,
+    Place,
+    Problems,
+    RunError,
+    SolverError,
+    SpecError,
+    find_near,
+    listing,
+    raise_all,
+    remember_secret,
+    suggest,
+)
 from answerkey.importers.imports import import_log
 from answerkey.spec import Options
 from answerkey.text import (
@@ -27,7 +39,6 @@ from answerkey.text import (
     remember_paths,
 )
 
-SOURCES = Path(ak.__file__).parent
 Drawn = list[str]
 
 
@@ -154,7 +165,7 @@ def test_paths_are_those_that_the_user_gave(
     """In the text and in `--json`, for a file that is named, and for one in a folder that is."""
     (folder := tmp_path / "here").mkdir()
     monkeypatch.chdir(folder)
-    write_lines(Path("rows.jsonl"), [{"answer": "E", "completion": "A"}])
+    write_rows(Path("rows.jsonl"), [{"answer": "E", "completion": "A"}])
     task = write_task(Path("task.yaml"))
     path = form.format("rows.jsonl", folder=folder)
     done = call("score", task, "--dataset", path, "--json")
@@ -196,7 +207,7 @@ def test_python_shows_the_same_with_its_own_names(tmp_path: Path) -> None:
 def list_spoken() -> set[str]:
     """Return every option in backticks that a message outside `cli` speaks of."""
     spoken: set[str] = set()
-    for path in SOURCES.rglob("*.py"):
+    for path in Path(ak.__file__).parent.rglob("*.py"):
         if path.parent.name not in {"cli", "viewer", "testing"} and path.name != "preview.py":
             spoken |= set(re.findall(r"`(--[a-z][a-z0-9_-]*)", path.read_text(encoding="utf-8")))
     return spoken
@@ -242,3 +253,62 @@ def test_every_option_in_a_message_is_an_argument_of_python() -> None:
 def test_options_become_arguments(spoken: str, named: str) -> None:
     """Texts are quoted, switches have a value, what Python has not stays a command."""
     assert name_arguments(f"a {spoken} b") == f"a {named} b"
+
+
+# The errors themselves.
+
+ERROR = DataError("E204", "what", where=Place("a.jsonl", 3, None, "s1", "answer"), hint="do this")
+
+
+def test_an_error_says_what_where_and_what_to_do() -> None:
+    """The text has three lines: what, where, help."""
+    assert str(ERROR) == "error[E204]: what\n  --> a.jsonl:3, column `answer`\n  = help: do this"
+
+
+def test_a_place_without_a_file_names_the_sample() -> None:
+    """Samples in memory have no file; their id is the place."""
+    assert str(Place(sample="s1", field="answer")) == "sample `s1`, column `answer`"
+
+
+def test_errors_travel_between_processes_unchanged() -> None:
+    """An error pickles with its code, place and hint; several stay several."""
+    again = pickle.loads(pickle.dumps(ERROR))  # noqa: S301 - our own bytes
+    assert (type(again), str(again)) == (DataError, str(ERROR))
+    several = pickle.loads(pickle.dumps(Problems([ERROR, SpecError("E107", "x")])))  # noqa: S301 - same
+    assert [error.code for error in several.errors] == ["E204", "E107"]
+
+
+def test_several_errors_are_shown_together_with_the_worst_exit_code() -> None:
+    """Problems flatten, print all, and exit with the worst code."""
+    outer = Problems([Problems([ERROR, SolverError("E301", "y")]), RunError("E501", "z")])
+    assert [error.code for error in outer.errors] == ["E204", "E301", "E501"]
+    assert outer.exit_code == 3
+    assert str(outer).count("error[") == 3
+
+
+def test_raise_all_raises_what_there_is() -> None:
+    """Nothing for none, the error for one, Problems for several."""
+    raise_all([])
+    with pytest.raises(DataError):
+        raise_all([ERROR])
+    with pytest.raises(Problems):
+        raise_all([ERROR, ERROR])
+
+
+def test_codes_belong_to_their_family() -> None:
+    """Every code is E and three digits."""
+    assert all(len(code) == 4 and code[0] == "E" and code[1:].isdigit() for code in CODES)
+
+
+@pytest.mark.parametrize(("name", "expected"), [("anser", "did you mean `answer`?"), ("xyz", None)])
+def test_a_hint_names_the_nearest(name: str, expected: str | None) -> None:
+    """Of what there is, or nothing when nothing is near."""
+    assert suggest(name, ["answer", "question"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"), [(["a", "b", "c"], "`a`, `b` and 1 more"), ([], "none")]
+)
+def test_a_hint_lists_what_there_is(names: list[str], expected: str) -> None:
+    """A long list is cut, and says how many are left."""
+    assert listing(names, limit=2) == expected

@@ -52,9 +52,7 @@ def test_name_of_ours_cannot_be_taken_over(monkeypatch: pytest.MonkeyPatch) -> N
     assert (kinds["own"], list(kinds)) == (Row, ["own"])
 
 
-def test_package_that_cannot_be_loaded_costs_only_its_own_kind(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_package_that_does_not_load_costs_only_its_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broken package is told by name when its kind is asked for, and not before."""
     entries = Entries(broken="no_such_module:Kind", fine="answerkey.types:Notice")
     kinds = open_registry(monkeypatch, entries)

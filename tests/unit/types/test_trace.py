@@ -33,8 +33,7 @@ def test_each_message_of_the_user_begins_a_turn() -> None:
 
     Other roles belong to none.
     """
-    completion = Completion("B", prompt=PROMPT)
-    trace = read_trace(completion)
+    trace = read_trace(Completion("B", prompt=PROMPT))
     said = {"role": "assistant", "content": "B"}
     assert trace["items"] == [*PROMPT, said]
     turns = trace["turns"]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.quiz import MCQA, write_task
+from tests.projects import SCORER, write_task
 
 from answerkey.viewer.catalog import Catalog
 from answerkey.viewer.server import Server, open_server
@@ -30,7 +30,7 @@ ROWS = """\
 def made_runs(tmp_path_factory: pytest.TempPathFactory, call: Callable[..., Any]) -> Path:
     """Make a folder with two runs of four samples; the second one has all right."""
     project = tmp_path_factory.mktemp("project")
-    task = write_task(project / "task.yaml", MCQA | {"choices": ["A", "B", "C"]}, name="Small")
+    task = write_task(project / "task.yaml", SCORER | {"choices": ["A", "B", "C"]}, name="Small")
     for name, rows in (("first", ROWS), ("second", ROWS.replace("Answer: B", "B"))):
         dataset = project / f"{name}.jsonl"
         dataset.write_text(rows, encoding="utf-8")
@@ -80,11 +80,8 @@ class Client:
 
     def ask(self, target: str, method: str = "GET", /, **changes: str | None) -> Said:
         """Send a request; changes are headers, `_` for `-`, None for none."""
-        headers: dict[str, str | None] = {
-            "Host": f"127.0.0.1:{self.port}",
-            "X-Answerkey-Token": self.token,
-            "Connection": "close",
-        }
+        headers: dict[str, str | None] = {"Host": f"127.0.0.1:{self.port}", "Connection": "close"}
+        headers["X-Answerkey-Token"] = self.token
         headers |= {name.replace("_", "-"): value for name, value in changes.items()}
         lines = [f"{method} {target} HTTP/1.1"]
         lines += [f"{name}: {value}" for name, value in headers.items() if value is not None]

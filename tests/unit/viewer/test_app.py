@@ -32,13 +32,10 @@ PAGE = "/?token=a-token-of-the-tests"
 BARE = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 OPENING = [HOST, ("Sec-Fetch-Mode", "navigate"), ("Sec-Fetch-Dest", "document")]
 ALL = {
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
+    "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer", "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin", "Cache-Control": "no-store",
+}  # fmt: skip
 REQUESTS = [
     ("GET", PAGE, [HOST]),
     ("GET", "/", [HOST]),
@@ -120,9 +117,7 @@ def test_a_page_that_is_loaded_again_is_no_failure_to_the_browser(app: ViewerApp
     assert find_error(ask(app, "/", ("Host", "evil.example"))) == (403, "E701")
 
 
-def test_a_bug_of_ours_ends_one_request_and_tells_nothing(
-    app: ViewerApp, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_our_bugs_end_only_one_request(app: ViewerApp, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who asked learns that it is a bug; the traceback goes to who started the viewer."""
     heard: list[str] = []
     patched = ViewerApp(app.guard, app.catalog, app.page, report_bug=heard.append)
@@ -181,9 +176,7 @@ NOT_FOUND = f"""
         *((target, 404, "E703") for target in NOT_FOUND.split()),
     ],
 )
-def test_what_cannot_be_answered_is_refused(
-    app: ViewerApp, target: str, status: int, code: str
-) -> None:
+def test_bad_requests_are_refused(app: ViewerApp, target: str, status: int, code: str) -> None:
     """With what is wrong, and without a look at any file but those of a run that is there."""
     assert find_error(ask(app, target)) == (status, code)
 
@@ -191,5 +184,4 @@ def test_what_cannot_be_answered_is_refused(
 def test_half_a_surrogate_pair_is_answered(app: ViewerApp, runs: Path) -> None:
     """A folder whose name is no UTF-8 goes through JSON like any other."""
     shutil.copytree(runs / "first", runs / os.fsdecode(b"\xff"))
-    listed = json.loads(ask(app, "/api/runs").body)["runs"]
-    assert "\udcff" in {run["label"] for run in listed}
+    assert "\udcff" in {run["label"] for run in json.loads(ask(app, "/api/runs").body)["runs"]}

@@ -53,9 +53,7 @@ def test_new_runs_appear_and_gone_ones_go(catalog: Catalog, runs: Path) -> None:
     assert caught.value.code == "E501"
 
 
-def test_the_brief_overview_reads_no_completion_again(
-    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_overviews_read_no_completion(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has all that the table of samples needs, as the whole overview says it."""
     whole = catalog.describe(make_id("first"))["tasks"][0]
     monkeypatch.setattr(catalog_module, "audit_task", None)
@@ -77,9 +75,7 @@ def test_a_number_of_a_run_that_is_not_complete_is_no_number(catalog: Catalog, r
     [(os.getpid(), "running"), (GONE, "incomplete")],
     ids=["its process lives", "its process is gone"],
 )
-def test_a_run_is_running_while_its_process_lives(
-    catalog: Catalog, runs: Path, pid: int, status: str
-) -> None:
+def test_runs_live_with_their_process(catalog: Catalog, runs: Path, pid: int, status: str) -> None:
     """Whatever its `run.json` says; a lock that a killed process left behind changes nothing."""
     change_status(runs / "first", "running")
     (runs / "first" / "lock").write_text(f"{pid}\n", encoding="ascii")

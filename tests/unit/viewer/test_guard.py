@@ -144,12 +144,11 @@ PATHS = r"""
 /api/runs;x=1 api/runs * http://evil.example/api/runs http://127.0.0.1:8765/api/runs /static/core.js
 /favicon.ico
 """  # noqa: E501 - the text as it is written
-TRAVERSALS = [*PATHS.split(), "/" + "a/" * 200, "/" + "a" * 65]
 #: Of these the guard knows only that they are well formed; there is no run of such an id.
 UNKNOWN = {"/etc/passwd", "/api/runs/first"}
 
 
-@pytest.mark.parametrize("target", TRAVERSALS)
+@pytest.mark.parametrize("target", [*PATHS.split(), "/" + "a/" * 200, "/" + "a" * 65])
 def test_a_path_that_is_no_route_is_refused(target: str) -> None:
     """A path has letters, digits, `-` and `_` between single slashes, and is never decoded.
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.quiz import MCQA, write_lines, write_task
+from tests.projects import SCORER as MCQA
+from tests.projects import write_rows, write_task
 
 from answerkey.exporters import to_json
 from answerkey.reports.sample_view import view_rows, view_sample
@@ -51,7 +52,7 @@ def make_in(call: Callable[..., Any]) -> MakeRun:
         **changes: object,
     ) -> Run:
         (folder := parent / f"{name}-files").mkdir()
-        file = write_lines(folder / "rows.jsonl", list_rows() if rows is None else rows)
+        file = write_rows(folder / "rows.jsonl", list_rows() if rows is None else rows)
         task = write_task(folder / "task.yaml", *scorers, **changes)
         done = call("score", task, "--dataset", file, "--out", parent / name, *words)
         assert done.code == 0, done.err

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.quiz import write_lines
+from tests.projects import write_rows
 
 from answerkey.errors import RunError
 from answerkey.exporters import to_json
@@ -100,7 +100,7 @@ def test_no_folder_of_this_machine_is_in_a_report(make_run: MakeRun, tmp_path: P
     Without its dataset a run has its verdicts.
     """
     replies = [{"sample_id": f"{number:06d}", "completion": "A"} for number in range(1, 6)]
-    file = write_lines(tmp_path / "said.jsonl", replies)
+    file = write_rows(tmp_path / "said.jsonl", replies)
     plain = [{name: row[name] for name in ("question", "options", "answer")} for row in list_rows()]
     runs = [make_run("a"), make_run("recorded", plain, "--completions", file)]
     blocks = report_on(runs, tmp_path / "x.html")

@@ -1,23 +1,23 @@
-"""Laws of the table of samples: which rows are found, what a line says, what is said of one
-sample.
-"""
+"""Laws of the table of samples: which rows are found, what is said and shown of a sample."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-from tests.quiz import MCQA, make_solver, write_lines, write_task
+from tests.projects import SCORER as MCQA
+from tests.projects import describe_solver, write_rows, write_task
 
 import answerkey as ak
-from answerkey.reports import samples
+from answerkey.reports import html, sample_view, samples
 from answerkey.reports.sample_view import show_decision
 from answerkey.reports.samples import Query, locate
-from answerkey.runs import Run
+from answerkey.runs import Run, load_run
 from answerkey.testing import Reply, TestServer
 
 from .conftest import SCORER, MakeRun, list_rows, lose_dataset, open_table
@@ -71,9 +71,7 @@ def test_a_query_finds_its_rows(small: Run, query: Query, positions: list[int]) 
 # ── how rows are read
 
 
-def test_rows_are_the_same_however_they_are_read(
-    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_are_the_same_in_all_reads(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """From one chunk or from many, in any order, and as often as asked for."""
     table = open_table(make_run(rows=list_rows(40)))
     wanted = [199, 0, 1, 7, 64, 0, 65, 180]
@@ -148,7 +146,7 @@ def test_trials_are_rows(tmp_path: Path, make_run: MakeRun) -> None:
         }
         for number in range(10)
     ]
-    file = write_lines(tmp_path / "replies.jsonl", replies)
+    file = write_rows(tmp_path / "replies.jsonl", replies)
     plain = [{name: row[name] for name in ("question", "answer")} for row in list_rows()]
     table = open_table(make_run("trials", plain, "--completions", file, trials={"num_trials": 2}))
     assert len(table) == 10
@@ -162,10 +160,8 @@ def test_trials_are_rows(tmp_path: Path, make_run: MakeRun) -> None:
 def test_orders_of_options_are_rows(tmp_path: Path, make_run: MakeRun) -> None:
     """Each order is a row with its own id; choices are shown as they were asked."""
     orders = ([0, 1, 2], [1, 2, 0], [2, 0, 1])
-    replies = [
-        {"sample_id": "000001", "option_order": order, "completion": "A"} for order in orders
-    ]
-    file = write_lines(tmp_path / "replies.jsonl", replies)
+    replies = [{"sample_id": "000001", "option_order": one, "completion": "A"} for one in orders]
+    file = write_rows(tmp_path / "replies.jsonl", replies)
     plain = [{name: list_rows()[0][name] for name in ("question", "options", "answer")}]
     order = {"options": "{{ sample.options }}", "orders": "rotations"}
     table = open_table(make_run("orders", plain, "--completions", file, choice_order=order))
@@ -208,8 +204,7 @@ def test_every_rule_says_what_it_reads_and_where(small: Run) -> None:
     own = {"name": "first_character", "choice": None, "part": None, "span": [0, 1]}
     assert sample["readings"][0] == own
     assert rules["stated_answer"]["choice"] == "C"
-    assert sample["truth"] == "C"
-    assert sample["extractors"]["lighteval"] == "C"
+    assert (sample["truth"], sample["extractors"]["lighteval"]) == ("C", "C")
     assert (len(rules), len(sample["extractors"])) == (4, 13)
 
 
@@ -239,9 +234,9 @@ def test_what_was_asked_and_how_likely_choices_were_is_shown(tmp_path: Path) -> 
     probability.
     """
     rows = [{"question": "q1", "answer": "B"}, {"question": "q2", "answer": "A"}]
-    file = write_lines(tmp_path / "rows.jsonl", rows)
+    file = write_rows(tmp_path / "rows.jsonl", rows)
     likely = MCQA | {"type": "choice_probabilities"}
-    task = write_task(tmp_path / "task.yaml", likely, solver=make_solver())
+    task = write_task(tmp_path / "task.yaml", likely, solver=describe_solver())
     with TestServer(Reply("B", logprobs={"B": math.log(0.75), "A": math.log(0.25)})) as server:
         model = f"{server.url}?top_logprobs=5#m"
         run = ak.run(task, dataset=file, model=model, out=tmp_path / "out")
@@ -289,3 +284,69 @@ def test_long_texts_are_cut_and_say_so(make_run: MakeRun) -> None:
     begin, end = sample["span"]
     assert text[begin:end].rstrip(".").endswith("B")
     assert len(table.list([0])[0]["question"]) == 160
+
+
+# Images are shown from the files of the dataset while these are the same.
+
+ROOT = Path(__file__).parents[4]
+CIRCLE = "[image: image/png, 351 bytes, sha256 2189284913ea]"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Return a copy of the example."""
+    return Path(shutil.copytree(ROOT / "examples/images", tmp_path / "project"))
+
+
+@pytest.fixture
+def make(project: Path, tmp_path: Path, call: Callable[..., Any]) -> Callable[[], Run]:
+    """Return a function that runs the project."""
+
+    def run() -> Run:
+        done = call("run", project, "--out", tmp_path / "run")
+        assert done.code == 0, done.err
+        return load_run(tmp_path / "run")
+
+    return run
+
+
+def find_images(run: Run, room: int = sample_view.ROOM) -> list[Any]:
+    """Return the images of each row."""
+    source = open_table(run).source
+    (part,) = source.read()
+    return [sample["images"] for _, sample in sample_view.view_samples(source, part, room)]
+
+
+def test_an_image_is_shown_with_its_sample(make: Callable[[], Run]) -> None:
+    """It stands in the sample as a data URI; the prompt tells of it in a line."""
+    run = make()
+    [first, second] = find_images(run)
+    [circle] = first
+    assert circle["name"] == CIRCLE
+    assert circle["data"].startswith("data:image/png;base64,iVBORw0KGgo")
+    assert second[0]["data"] != circle["data"]
+    prompt = open_table(run).describe(0)["prompt"]
+    assert prompt[0]["text"].startswith(f"{CIRCLE}\nWhich shape is this?\nA. circle")
+
+
+def test_images_that_are_gone_or_others_are_told(make: Callable[[], Run], project: Path) -> None:
+    """What is shown is what was sent, or nothing."""
+    run = make()
+    (project / "pictures/circle.png").write_bytes((project / "pictures/square.png").read_bytes())
+    [[circle], [square]] = find_images(run)
+    assert (circle["data"], square["data"] is None) == (None, False)
+    (project / "questions.jsonl").unlink()
+    assert find_images(run)[0] == [{"name": CIRCLE, "data": None}]
+
+
+def test_pages_hold_small_images(make: Callable[[], Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One has at most a hundredth of the room, which is shared by all."""
+    run = make()
+    monkeypatch.setattr(html, "MIN_PACKED", 1_000_000)
+    for room in (35_000, 21_300):
+        [[circle], [square]] = find_images(run, room)
+        assert (circle["data"], square["data"] is None) == (None, False)
+    source = open_table(run).source
+    for room, is_shown in ((20_000_000, True), (100, False)):
+        _, [block] = html.embed_samples(source, range(2), room=room)
+        assert ("data:image/png" in block) is is_shown

@@ -89,11 +89,17 @@ class BatchStore:
     def _create(self, body: Mapping[str, Any]) -> dict[str, Any]:
         key = f"batch_{len(self.batches) + 1}"
         self.batches[key] = {
-            "id": key, "object": "batch", "endpoint": str(body.get("endpoint")),
-            "input_file_id": body["input_file_id"], "completion_window": "24h",
-            "status": "validating", "output_file_id": None, "error_file_id": None,
-            "created_at": _CREATED, "request_counts": {"total": 0, "completed": 0, "failed": 0},
-        }  # fmt: skip
+            "id": key,
+            "object": "batch",
+            "endpoint": str(body.get("endpoint")),
+            "input_file_id": body["input_file_id"],
+            "completion_window": "24h",
+            "status": "validating",
+            "output_file_id": None,
+            "error_file_id": None,
+            "created_at": _CREATED,
+            "request_counts": {"total": 0, "completed": 0, "failed": 0},
+        }
         return self.batches[key]
 
     def _create_over(self, url: str, bodies: Mapping[str, Any]) -> dict[str, Any]:

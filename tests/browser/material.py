@@ -126,11 +126,15 @@ def list_hostile_rows(shift: int) -> Iterator[dict[str, object]]:
         neighbours = [INJECTIONS[(number + step) % len(INJECTIONS)] for step in range(1, 4)]
         starts = ("B. ", "", "The answer is B: ", "C\n")
         yield {
-            "sample_id": text if number % 3 == 0 else f"row-{number}", "question": text,
-            "options": [text, *neighbours], "choices": list(LETTERS), "answer": "ABC"[number % 3],
-            "category": INJECTIONS[number % 7], "completion": starts[(number + shift) % 4] + text,
+            "sample_id": text if number % 3 == 0 else f"row-{number}",
+            "question": text,
+            "options": [text, *neighbours],
+            "choices": list(LETTERS),
+            "answer": "ABC"[number % 3],
+            "category": INJECTIONS[number % 7],
+            "completion": starts[(number + shift) % 4] + text,
             **columns,
-        }  # fmt: skip
+        }
 
 
 def rename(run: Path) -> None:

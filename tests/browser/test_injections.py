@@ -23,9 +23,12 @@ ROWS = list(list_hostile_rows(0))
 #: Each text is an option of one of the rows of the short series, and a column of all.
 SHOWN = ROWS if IS_LONG else ROWS[::4]
 PARTS = {
-    "id": ".pane h2", "question": ".station:has(.choices) > .text", "options": ".choices .option",
-    "completion": ".completion", "columns": ".fields dt",
-}  # fmt: skip
+    "id": ".pane h2",
+    "question": ".station:has(.choices) > .text",
+    "options": ".choices .option",
+    "completion": ".completion",
+    "columns": ".fields dt",
+}
 
 
 def write_lines(text: str) -> str:

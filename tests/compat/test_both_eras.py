@@ -165,13 +165,17 @@ def write_inference(folder: Path, config: dict[str, object]) -> Path:
     [
         ({"timeout": 0.5, "snippet": "x"}, "error[E108]: `timeout`"),
         ({}, "error[E108]: `custom_inference` needs `snippet`"),
-        ({"snippet": "x", "run_inference_snippet": "x"},
-         "error[E108]: `custom_inference` needs `snippet`"),
+        (
+            {"snippet": "x", "run_inference_snippet": "x"},
+            "error[E108]: `custom_inference` needs `snippet`",
+        ),
         ({"run_inference_snippet": "x = 1"}, "defines no function `run_inference`"),
-        ({"snippet": CODE.format(name="infer", step=""), "adapter": {"key": "mine"}},
-         "error[E116]: an adapter of your own in `custom_inference` is not done"),
+        (
+            {"snippet": CODE.format(name="infer", step=""), "adapter": {"key": "mine"}},
+            "error[E116]: an adapter of your own in `custom_inference` is not done",
+        ),
     ],
-)  # fmt: skip
+)
 def test_custom_inference_that_cannot_run_is_an_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], config: dict[str, object], message: str
 ) -> None:

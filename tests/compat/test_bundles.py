@@ -60,9 +60,15 @@ def test_a_bundle_of_the_seed_era_runs(tmp_path: Path, capsys: pytest.CaptureFix
     ]
     notices = load_plan(BUNDLES / "seed").notices
     assert sorted(notice.message.split("`")[1] for notice in notices) == [
-        "choices_field", "entity_key", "evaluated_entity_type", "fast_subset_size", "file_path",
-        "ground_truth_choice_field", "mode", "type: declarative_task",
-    ]  # fmt: skip
+        "choices_field",
+        "entity_key",
+        "evaluated_entity_type",
+        "fast_subset_size",
+        "file_path",
+        "ground_truth_choice_field",
+        "mode",
+        "type: declarative_task",
+    ]
 
 
 def test_foreign_parts_are_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,10 +98,13 @@ def test_foreign_parts_are_told_at_once(tmp_path: Path, capsys: pytest.CaptureFi
     ("text", "code", "message"),
     [
         ("key: p\nevaluations: []\n", "E116", "`evaluations` of the original platform is not done"),
-        ("key: e\ntask_specifications: []\n", "E108",
-         "the file is an evaluation, which stands under `evaluation` of a run file"),
+        (
+            "key: e\ntask_specifications: []\n",
+            "E108",
+            "the file is an evaluation, which stands under `evaluation` of a run file",
+        ),
     ],
-)  # fmt: skip
+)
 def test_other_files_are_refused(tmp_path: Path, text: str, code: str, message: str) -> None:
     """The hint says what to write instead."""
     (tmp_path / "run.yaml").write_text(text)

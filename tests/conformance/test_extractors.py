@@ -30,10 +30,13 @@ DATA = HERE.parents[2] / "shared" / "data"
 TOOLS = HERE.parents[1] / "build" / "tools"
 #: The packages of the tools.
 PACKAGES = {
-    "Inspect": "inspect-ai==0.3.285", "VLMEvalKit": "ms-vlmeval==0.0.20",
-    "evalscope": "evalscope==1.14.1", "lighteval": "lighteval==0.13.0",
-    "lm-eval": "lm-eval==0.4.13", "opencompass": "opencompass==0.5.4",
-}  # fmt: skip
+    "Inspect": "inspect-ai==0.3.285",
+    "VLMEvalKit": "ms-vlmeval==0.0.20",
+    "evalscope": "evalscope==1.14.1",
+    "lighteval": "lighteval==0.13.0",
+    "lm-eval": "lm-eval==0.4.13",
+    "opencompass": "opencompass==0.5.4",
+}
 COUNT = 5_000
 LETTERS = list("ABCDEFGHIJ")
 

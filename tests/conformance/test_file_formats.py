@@ -35,13 +35,18 @@ TEXTS = [
 ]
 ROWS: list[dict[str, object]] = [
     {
-        "sample_id": f"q-{n:03d}", "question": TEXTS[n % len(TEXTS)],
-        "choices": ["A", "B", "C", "D"][: 2 + n % 3], "answer": "ABCD"[n % 2], "index": n - 20,
-        "weight": n / 8, "is_hard": n % 3 == 0, "subject": ["logic", "history", "art"][n % 7 % 3],
+        "sample_id": f"q-{n:03d}",
+        "question": TEXTS[n % len(TEXTS)],
+        "choices": ["A", "B", "C", "D"][: 2 + n % 3],
+        "answer": "ABCD"[n % 2],
+        "index": n - 20,
+        "weight": n / 8,
+        "is_hard": n % 3 == 0,
+        "subject": ["logic", "history", "art"][n % 7 % 3],
         "completion": [f" {'ABCD'[n % 4]}", "B. Paris", ""][n % 3],
     }
     for n in range(60)
-]  # fmt: skip
+]
 #: The columns of CSV and TSV whose cells are no plain text.
 TYPES: dict[str, ColumnKind]
 TYPES = {"choices": "list", "index": "int", "weight": "json", "is_hard": "json"}

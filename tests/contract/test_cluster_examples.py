@@ -130,9 +130,12 @@ def ray_job(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]
     """
     sockets = Path("/tmp") / f"ak-j-{os.getpid()}"  # noqa: S108 - sockets need a short path
     settings = {
-        "SLURM_JOB_ID": "8", "SLURM_JOB_NODELIST": "node[1-3]", "SLURM_JOB_NUM_NODES": "3",
-        "SLURM_CPUS_PER_TASK": "1", "RAY_TMPDIR": str(sockets),
-    }  # fmt: skip
+        "SLURM_JOB_ID": "8",
+        "SLURM_JOB_NODELIST": "node[1-3]",
+        "SLURM_JOB_NUM_NODES": "3",
+        "SLURM_CPUS_PER_TASK": "1",
+        "RAY_TMPDIR": str(sockets),
+    }
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
     put({"ray": REAL_RAY} if IS_LONG else {"ray": RAY, "answerkey": HERE})

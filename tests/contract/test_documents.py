@@ -66,12 +66,16 @@ def desk(tmp_path_factory: pytest.TempPathFactory, call: Call) -> Iterator[Desk]
         serve_hub() as hub,
     ):
         settings = {
-            "HOME": str(folder), "BROWSER": "true", "OPENAI_BASE_URL": server.url,
-            "OPENAI_API_KEY": "not-a-key", "VLLM_BASE_URL": server.url, "HF_ENDPOINT": hub,
+            "HOME": str(folder),
+            "BROWSER": "true",
+            "OPENAI_BASE_URL": server.url,
+            "OPENAI_API_KEY": "not-a-key",
+            "VLLM_BASE_URL": server.url,
+            "HF_ENDPOINT": hub,
             "HF_HOME": str(folder.with_name("hub")),
             "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
             "PYTEST_ADDOPTS": f"--basetemp={folder.with_name('pages')} {plugins}",
-        }  # fmt: skip
+        }
         for name, value in settings.items():
             patch.setenv(name, value)
         patch.chdir(folder)

@@ -101,9 +101,12 @@ class FaultyProcess:
         files = {name: str(self.console / name) for name in ("out", "err", "count")}
         (self.console / "count").unlink(missing_ok=True)
         order: dict[str, Any] = {
-            **files, "words": [str(word) for word in words], "folder": str(folder.resolve()),
-            "environment": {name: str(value) for name, value in environment.items()}, **vars(fault),
-        }  # fmt: skip
+            **files,
+            "words": [str(word) for word in words],
+            "folder": str(folder.resolve()),
+            "environment": {name: str(value) for name, value in environment.items()},
+            **vars(fault),
+        }
         if self.driver.stdin is None or self.driver.stdout is None:
             raise RuntimeError("the driver has pipes")
         self.driver.stdin.write(json.dumps(order) + "\n")

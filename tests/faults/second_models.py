@@ -84,9 +84,15 @@ def read_numbers(run: ak.Run) -> Fields:
 #: What the model says to a question: the rule reads the first three, and there is nothing to read
 #: in the fourth; the rest is for the fallback, which finds the letter that stands in brackets.
 TEXTS = [
-    "The answer is B.", "C", "**D**", " ", "Hm, number 2 [B]?", "Not sure [C]", "A or B",
+    "The answer is B.",
+    "C",
+    "**D**",
+    " ",
+    "Hm, number 2 [B]?",
+    "Not sure [C]",
+    "A or B",
     "It depends.",
-]  # fmt: skip
+]
 FOUND = ["B", "C", "D", None, "B", "C", None, None]
 
 

@@ -124,8 +124,12 @@ def write_bomb(path: Path, before: str, after: str) -> None:
         ("score BOMB", "a.jsonl.gz", ROW + '\n{"question": "', LONG_LINE),
         ("check BOMB", "a.jsonl.zst", ROW + '\n{"question": "', LONG_LINE),
         ("score BOMB", "a.csv.gz", "question,A,B,answer,completion\n", LONG_LINE),
-        ("score BOMB", "a.tsv.zst", 'question\tA\tB\tanswer\tcompletion\nq\tx\ty\tA\tA\n"',
-         LONG_LINE),
+        (
+            "score BOMB",
+            "a.tsv.zst",
+            'question\tA\tB\tanswer\tcompletion\nq\tx\ty\tA\tA\n"',
+            LONG_LINE,
+        ),
         ("score BOMB", "a.json.gz", f'[{ROW}, {{"question": "', LONG_ROW),
         ("score small.jsonl --completions BOMB", "a.jsonl.gz", '{"completion": "', LONG_LINE),
         ("import plain BOMB --out out", "a.jsonl.gz", '{"question": "', LONG_LINE),
@@ -133,7 +137,7 @@ def write_bomb(path: Path, before: str, after: str) -> None:
         ("import promptfoo BOMB --out out", "a.json.zst", '{"results": {"results": ["', NO_JSON),
         ("import inspect BOMB --out out", "a.eval", '{"id": "', LONG_LINE.replace("line", "file")),
     ],
-)  # fmt: skip
+)
 def test_a_file_made_to_fill_memory_does_not(
     tmp_path: Path, command: str, name: str, before: str, message: str
 ) -> None:

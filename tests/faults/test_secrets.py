@@ -299,10 +299,12 @@ def test_a_presigned_dataset_is_used_and_its_signature_stored_nowhere(
 @pytest.mark.parametrize(
     "location",
     [
-        "http://me:{0}@127.0.0.1:9/x", "http://127.0.0.1:9/x?sig={0}", "http://[me:{0}@h/x",
+        "http://me:{0}@127.0.0.1:9/x",
+        "http://127.0.0.1:9/x?sig={0}",
+        "http://[me:{0}@h/x",
         "ftp://a?key={0}",
     ],
-)  # fmt: skip
+)
 def test_data_redirects_show_no_secret(project: Path, call: Call, web: str, location: str) -> None:
     """What a server sends us on to may be signed, and is no bug of ours."""
     url = f"{web}/moved.jsonl?{location.format('zQsentX')}"

@@ -115,13 +115,16 @@ def write_frame(write: Callable[[pl.DataFrame, io.BytesIO], object]) -> bytes:
     """Return the rows as a binary file, with columns of many types."""
     frame = pl.DataFrame(
         {
-            "id": ["a", "b"], "question": ["Which?", "Wer: „ö“?\n"], "choices": [["A", "B"], ["A"]],
+            "id": ["a", "b"],
+            "question": ["Which?", "Wer: „ö“?\n"],
+            "choices": [["A", "B"], ["A"]],
             "meta": [{"n": 1, "x": None}, {"n": None, "x": "y"}],
-            "small": pl.Series([1, -1], dtype=pl.Int8), "bytes": [b"\xff", b"x"],
+            "small": pl.Series([1, -1], dtype=pl.Int8),
+            "bytes": [b"\xff", b"x"],
             "answer": pl.Series(["A", "B"], dtype=pl.Categorical),
             "when": pl.Series([0, 1], dtype=pl.Datetime("us", "UTC")),
         }
-    )  # fmt: skip
+    )
     stream = io.BytesIO()
     write(frame, stream)
     return stream.getvalue()

@@ -18,9 +18,12 @@ from .files import ROWS, open_project, write_lines
 from .law import HERE, Law, list_words, open_folder, refusing
 
 FILES = {
-    "manifest": "run.json", "metrics": "tasks/small/metrics.json", "task": "tasks/small/task.json",
-    "scores": "tasks/small/scores/*.parquet", "completions": "tasks/small/completions/*.parquet",
-}  # fmt: skip
+    "manifest": "run.json",
+    "metrics": "tasks/small/metrics.json",
+    "task": "tasks/small/task.json",
+    "scores": "tasks/small/scores/*.parquet",
+    "completions": "tasks/small/completions/*.parquet",
+}
 
 
 @cache

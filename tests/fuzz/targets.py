@@ -11,9 +11,12 @@ from .law import Law
 
 #: As they are checked in the process that holds them.
 LAWS: dict[str, Law] = {
-    **texts.make_laws(), **files.make_laws(), **replies.make_laws(), **logs.make_laws(),
+    **texts.make_laws(),
+    **files.make_laws(),
+    **replies.make_laws(),
+    **logs.make_laws(),
     **folders.make_laws(),
-}  # fmt: skip
+}
 #: Those that hand Parquet or Arrow to Polars.
 APART = ("parquet", "arrow", "log_lighteval", "run_scores", "run_completions")
 TARGETS: dict[str, Law] = {

@@ -24,9 +24,12 @@ FOLDER = Path(__file__).parent
 PROJECT = {path.name: path.read_text("utf-8") for path in (FOLDER / "projects/first").iterdir()}
 #: Mistakes that are none for a project which `init` writes.
 READABLE = {
-    "truths are positions from 0", "truths have brackets", "truths are the texts of options",
-    "choices are the options", "choices are a mapping",
-}  # fmt: skip
+    "truths are positions from 0",
+    "truths have brackets",
+    "truths are the texts of options",
+    "choices are the options",
+    "choices are a mapping",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,9 +127,12 @@ MISTAKES = [
 def limit_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make each call at most twice, with short waits."""
     quick = {
-        "attempts": 2, "unreadable_attempts": 2, "attempt_seconds": 0.5, "reach_seconds": 0.2,
+        "attempts": 2,
+        "unreadable_attempts": 2,
+        "attempt_seconds": 0.5,
+        "reach_seconds": 0.2,
         "first_wait": 0.01,
-    }  # fmt: skip
+    }
     defaults = tuple(quick.get(limit.name, limit.default) for limit in fields(Limits))
     monkeypatch.setattr(Limits.__init__, "__defaults__", defaults)
 

@@ -108,8 +108,11 @@ def read_page(path: Path) -> str:
 
 
 READERS: dict[str, Callable[[Path], str]] = {
-    "cat": read_text, "files": list_files, "table": read_table, "page": read_page,
-}  # fmt: skip
+    "cat": read_text,
+    "files": list_files,
+    "table": read_table,
+    "page": read_page,
+}
 
 
 def run_command(line: str, call: Call, model: str) -> tuple[str, str, int]:

@@ -21,9 +21,13 @@ _ENTRY = re.compile(
 )
 
 ROW = {
-    "text": "hello", "evil": "__class__", "number": 7, "choices": ["A", "B"], "answer": "A",
+    "text": "hello",
+    "evil": "__class__",
+    "number": 7,
+    "choices": ["A", "B"],
+    "answer": "A",
     "meta": {"tags": ["x"]},
-}  # fmt: skip
+}
 ROWS = "".join(json.dumps({"id": f"row {number}", **ROW}) + "\n" for number in range(4))
 DATASET = "key: rows\ndisplay_name: Rows\nsource: {type: local, file_path: rows.jsonl}\n"
 PROMPT = '"{% for c in sample.choices %}{{ loop.index }}. {{ c }} {% endfor %}"'

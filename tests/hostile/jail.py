@@ -105,9 +105,12 @@ def run_case(folder: Path, case: Mapping[str, Any]) -> dict[str, object]:
     ended = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
     harm += [str(error) for error in answerkey.check(folder / "good_run.yaml").errors]
     return {
-        "name": case["name"], "errors": errors, "cpu": cpu,
-        "memory": read_peak() + max(workers, ended), "harm": harm,
-    }  # fmt: skip
+        "name": case["name"],
+        "errors": errors,
+        "cpu": cpu,
+        "memory": read_peak() + max(workers, ended),
+        "harm": harm,
+    }
 
 
 def main() -> None:

@@ -19,11 +19,16 @@ from .corpus import Outcome, read_templates, require_refusal, run_cases, write_e
 #: Each column as large as a row that is rendered here may be.
 ROW = Row(
     {
-        "letters": ["a"] * 5400, "same": ["a"] * 5400, "lists": [["a"]] * 1600,
-        "words": "a b " * 4000, "text": "é" * 16_000, "number": 10**4200,
-        "json": "[" + "1," * 8000 + "1]", "fields": {f"k{number}": "v" for number in range(1500)},
+        "letters": ["a"] * 5400,
+        "same": ["a"] * 5400,
+        "lists": [["a"]] * 1600,
+        "words": "a b " * 4000,
+        "text": "é" * 16_000,
+        "number": 10**4200,
+        "json": "[" + "1," * 8000 + "1]",
+        "fields": {f"k{number}": "v" for number in range(1500)},
     }
-)  # fmt: skip
+)
 #: Known to be cheap, and not known to be.
 BOUNDED = [
     "{% if " + " and ".join(["sample.letters == sample.same"] * 60) + " %}{% endif %}",

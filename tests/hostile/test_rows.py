@@ -42,12 +42,15 @@ RULE = {"key": "accurate", "display_name": "<i>\u202e\x1b[1m</i>", "definition":
 Call = Callable[..., Any]
 ROWS: list[dict[str, Any]] = [
     {
-        "sample_id": f"row-{number} {text}" if number % 2 else f"row-{number}", "question": text,
-        "category": TEXTS[number % 9], "choices": ["A", "B"], "answer": "AB"[number % 2],
+        "sample_id": f"row-{number} {text}" if number % 2 else f"row-{number}",
+        "question": text,
+        "category": TEXTS[number % 9],
+        "choices": ["A", "B"],
+        "answer": "AB"[number % 2],
         f"column {TEXTS[0]} {FORMULAS[0]}": TEXTS[(number + 1) % len(TEXTS)],
     }
     for number, text in enumerate(TEXTS)
-]  # fmt: skip
+]
 
 
 def write_jsonl(path: Path, rows: Sequence[Mapping[str, object]] = ROWS) -> None:

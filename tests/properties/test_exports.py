@@ -37,12 +37,18 @@ FLOATS = st.floats() | st.sampled_from(
 WHOLE = st.integers(-(2**63), 2**63 - 1)
 #: Types of columns with what they hold.
 PLAIN: dict[Any, st.SearchStrategy[Any]] = {
-    pl.String(): TEXTS, pl.Int64(): WHOLE, pl.UInt64(): st.integers(0, 2**64 - 1),
-    pl.Boolean(): st.booleans(), pl.Float64(): FLOATS, pl.Float32(): st.floats(width=32),
-    pl.Categorical(): TEXTS, pl.Date(): st.dates(date(1, 1, 1)),
-    pl.Decimal(20, 3): st.decimals(-1000, 1000, places=3), pl.Binary(): st.binary(max_size=4),
+    pl.String(): TEXTS,
+    pl.Int64(): WHOLE,
+    pl.UInt64(): st.integers(0, 2**64 - 1),
+    pl.Boolean(): st.booleans(),
+    pl.Float64(): FLOATS,
+    pl.Float32(): st.floats(width=32),
+    pl.Categorical(): TEXTS,
+    pl.Date(): st.dates(date(1, 1, 1)),
+    pl.Decimal(20, 3): st.decimals(-1000, 1000, places=3),
+    pl.Binary(): st.binary(max_size=4),
     pl.Null(): st.none(),
-}  # fmt: skip
+}
 
 
 def nest(

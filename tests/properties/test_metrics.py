@@ -93,12 +93,17 @@ rows = st.fixed_dictionaries(
     {
         "status": st.sampled_from(["SCORED"] * 6 + ["FAILED", "ERROR"]),
         "excluded_by": st.sampled_from([None] * 6 + ["rule"]),
-        "is_correct": st.sampled_from([0.0, 1.0, None]), "real": reals, "mixed": mixed,
-        "weight": weights, "count": st.integers(0, 3) | st.none(), "truth": letters,
-        "predicted": letters, "group": st.sampled_from(["x", "y", None]),
+        "is_correct": st.sampled_from([0.0, 1.0, None]),
+        "real": reals,
+        "mixed": mixed,
+        "weight": weights,
+        "count": st.integers(0, 3) | st.none(),
+        "truth": letters,
+        "predicted": letters,
+        "group": st.sampled_from(["x", "y", None]),
         "cluster": st.integers(0, 6) | st.none(),
     }
-)  # fmt: skip
+)
 designs = st.sampled_from(DESIGNS)
 cut_places = st.lists(st.integers(0, 30), max_size=4)
 

@@ -84,11 +84,15 @@ def cloud_keys() -> Iterator[None]:
     the process. Nobody listens at the endpoint until a test names another.
     """
     settings = {
-        "AWS_ACCESS_KEY_ID": "AKIACANARY000000", "AWS_SECRET_ACCESS_KEY": CANARY,
-        "AWS_SESSION_TOKEN": TOKEN_CANARY, "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_EC2_METADATA_DISABLED": "true",
-        "AWS_CONFIG_FILE": "/no/such/file", "AWS_SHARED_CREDENTIALS_FILE": "/no/such/file",
-    }  # fmt: skip
+        "AWS_ACCESS_KEY_ID": "AKIACANARY000000",
+        "AWS_SECRET_ACCESS_KEY": CANARY,
+        "AWS_SESSION_TOKEN": TOKEN_CANARY,
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_CONFIG_FILE": "/no/such/file",
+        "AWS_SHARED_CREDENTIALS_FILE": "/no/such/file",
+    }
     with pytest.MonkeyPatch.context() as patch:
         for name, value in settings.items():
             patch.setenv(name, value)

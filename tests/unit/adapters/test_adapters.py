@@ -26,9 +26,15 @@ def load_corpus() -> list[dict[str, Any]]:
 def test_importing_the_adapters_loads_the_reader_and_no_program() -> None:
     """Neither a program that is adapted to nor a heavy library of ours is there afterwards."""
     names = (
-        "inspect_ai", "lm_eval", "lighteval", "torch", "numpy", "polars", "pydantic",
+        "inspect_ai",
+        "lm_eval",
+        "lighteval",
+        "torch",
+        "numpy",
+        "polars",
+        "pydantic",
         "answerkey.types",
-    )  # fmt: skip
+    )
     script = (
         "import sys; from answerkey.adapters import LmEvalFilter, reward\n"
         "reward(['B'], 'AB', 'B'); LmEvalFilter().apply([['B']], [{'choices': ['x', 'y']}])\n"
@@ -81,13 +87,15 @@ def test_options_may_be_known_of_some_questions_only() -> None:
         ([{"content": "The answer is (B)."}], 1.0),
         ([{"role": "assistant", "content": "A"}, {"role": "assistant", "content": "B"}], 1.0),
         ([{"role": "assistant", "content": "B"}, {"role": "tool", "content": "A"}], 1.0),
-        ([{"role": "assistant", "content": [{"type": "text", "text": "B"}, {"type": "image"}]}],
-         1.0),
+        (
+            [{"role": "assistant", "content": [{"type": "text", "text": "B"}, {"type": "image"}]}],
+            1.0,
+        ),
         ([{"role": "assistant", "content": None, "tool_calls": []}], 0.0),
         ([{"role": "user", "content": "B"}], 0.0),
         ([], 0.0),
     ],
-)  # fmt: skip
+)
 def test_the_last_assistants_text_is_read(messages: list[dict[str, Any]], expected: float) -> None:
     """Content is a text, a list of parts, or nothing."""
     assert reward([messages], LETTERS, "B") == [expected]

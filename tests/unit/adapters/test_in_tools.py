@@ -319,9 +319,16 @@ def test_lm_eval_evaluates_with_the_filter(tool: Callable[..., str], tmp_path: P
     (tmp_path / "capitals.yaml").write_text(take_block("yaml", "LmEvalFilter"))
     program = LM_EVAL.replace("PATTERN", repr(NUMBER.pattern))
     words = (
-        "--model", "made", "--tasks", "capitals", "--include_path", ".", "--log_samples",
-        "--output_path", "out",
-    )  # fmt: skip
+        "--model",
+        "made",
+        "--tasks",
+        "capitals",
+        "--include_path",
+        ".",
+        "--log_samples",
+        "--output_path",
+        "out",
+    )
     tool("lm-eval", "-c", program, *words)
     (log,) = (tmp_path / "out").rglob("samples_capitals_*.jsonl")
     rows = compare(log, "exact_match,stated_answer")

@@ -92,11 +92,14 @@ def open_screen(*words: str, **streams: int) -> Iterator[Screen]:
 
 SAID = [
     {
-        "sample_id": f"s{number}", "question": "q", "answer": "A", "said": {"x": "A", "y": one},
+        "sample_id": f"s{number}",
+        "question": "q",
+        "answer": "A",
+        "said": {"x": "A", "y": one},
         "z": "B",
     }
     for number, one in enumerate("AAB")
-]  # fmt: skip
+]
 
 
 @pytest.fixture

@@ -152,15 +152,18 @@ def test_max_cost_stops_before_it_is_passed(call: Call, server: BatchServer, wor
         *((None, ["--price", text], "not of the form `IN:OUT`") for text in ("1:", "a:b", "-1:2")),
         ("openai/gpt-4.1-nano", [], "`OPENAI_API_KEY` is not set"),
         ("http://127.0.0.1:9/v1/completions#m", ["--batch"], "has no batches that answerkey knows"),
-        (None, ["--batch", "--max-cost", "1", "--price", "1:1"],
-         "`--max-cost` cannot hold in a batch"),
+        (
+            None,
+            ["--batch", "--max-cost", "1", "--price", "1:1"],
+            "`--max-cost` cannot hold in a batch",
+        ),
         ("?topk=20&reasoning_effort=low#m", [], "has no parameter `topk`"),
         ("?echo=true#m", [], "the API `chat` does not take `echo`"),
         ("?extra_body.messages=x#m", [], "`messages` of `extra_body` is set by answerkey itself"),
         ("?Temperature=0#m", [], "has no parameter `Temperature`"),
         ("?seed=1&seed=2#m", [], "a parameter is given more than once"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_asked_is_refused_before_anything_is(
     call: Call,
     server: BatchServer,

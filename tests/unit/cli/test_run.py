@@ -13,9 +13,15 @@ from .conftest import TASK, Call, write_rows
 
 Words = tuple[str, ...]
 COUNTS = {
-    "samples": 4, "scored": 4, "valid": 1, "invalid": 3, "refused": 0, "declined": 0, "failed": 0,
+    "samples": 4,
+    "scored": 4,
+    "valid": 1,
+    "invalid": 3,
+    "refused": 0,
+    "declined": 0,
+    "failed": 0,
     "errors": 0,
-}  # fmt: skip
+}
 
 
 def test_score_prints_the_summary_and_where_the_run_lies(call: Call, words: Words) -> None:

@@ -61,11 +61,13 @@ def test_quiet_works_before_and_after_the_command(call: Call, words: tuple[str, 
     ("commands", "unused"),
     [
         ([["--help"], ["run", "--help"]], {"polars", "pydantic", "ruamel", "jinja2", "rich"}),
-        ([["-q", "show", "small/done"], ["show", "small/done", "--json"], ["runs", "small"]],
-         UNUSED),
+        (
+            [["-q", "show", "small/done"], ["show", "small/done", "--json"], ["runs", "small"]],
+            UNUSED,
+        ),
     ],
     ids=["help", "show"],
-)  # fmt: skip
+)
 @pytest.mark.usefixtures("run_folder")
 def test_no_more_is_loaded_than_needed(commands: list[list[str]], unused: set[str]) -> None:
     """Help needs no library for tables or YAML.
@@ -270,9 +272,12 @@ def test_completions_alone_say_how_they_are_scored(call: Call, tmp_path: Path) -
 def import_and_run(call: Call, model: str, said: str = "The answer is (A).") -> str:
     """Import a log of MMLU-Pro that this model wrote, run it as `runs/<model>` and return that."""
     row = {
-        "question": "Which?", "options": ["one", "two"], "answer": "A", "pred": "A",
+        "question": "Which?",
+        "options": ["one", "two"],
+        "answer": "A",
+        "pred": "A",
         "category": "maps",
-    }  # fmt: skip
+    }
     rows = [{**row, "question_id": number, "model_outputs": said} for number in range(3)]
     file = f"model_outputs_{model}_5shots.json"
     Path(file).write_text(json.dumps(rows), encoding="utf-8")

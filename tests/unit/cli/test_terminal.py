@@ -79,13 +79,22 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 COMMANDS = {
-    "score": "score TASK --dataset ROWS", "check": "check TASK --dataset ROWS",
-    "show": "show ONE -v", "markdown": "show ONE --format markdown", "json": "show ONE --json",
-    "explain": "explain ONE HOSTILE1", "audit": "audit ONE", "compare": "compare ONE TWO",
-    "runs": "runs FOLDER", "jsonl": "export ONE", "csv": "export ONE --to csv",
-    "audit-dataset": "audit-dataset ROWS", "no such run": "show FOLDER/HOSTILE",
-    "no such command": "HOSTILE", "no such option": "show ONE --HOSTILE",
-}  # fmt: skip
+    "score": "score TASK --dataset ROWS",
+    "check": "check TASK --dataset ROWS",
+    "show": "show ONE -v",
+    "markdown": "show ONE --format markdown",
+    "json": "show ONE --json",
+    "explain": "explain ONE HOSTILE1",
+    "audit": "audit ONE",
+    "compare": "compare ONE TWO",
+    "runs": "runs FOLDER",
+    "jsonl": "export ONE",
+    "csv": "export ONE --to csv",
+    "audit-dataset": "audit-dataset ROWS",
+    "no such run": "show FOLDER/HOSTILE",
+    "no such command": "HOSTILE",
+    "no such option": "show ONE --HOSTILE",
+}
 
 
 def name_words(folder: Path, command: str) -> list[str]:
@@ -155,11 +164,13 @@ def test_colour_is_for_those_who_look(
 @pytest.mark.parametrize(
     ("written", "shown"),
     [
-        (line(Span("bad", "bad"), " [red]news[/red] :smile:  "),
-         "\x1b[1;31mbad\x1b[0m [red]news[/red] :smile:\n"),
+        (
+            line(Span("bad", "bad"), " [red]news[/red] :smile:  "),
+            "\x1b[1;31mbad\x1b[0m [red]news[/red] :smile:\n",
+        ),
         (line("word " * 60 + "end"), "word " * 60 + "end\n"),
     ],
-)  # fmt: skip
+)
 def test_colour_changes_no_text(monkeypatch: pytest.MonkeyPatch, written: Line, shown: str) -> None:
     """Coloured output is the plain output with escapes around it.
 

@@ -45,8 +45,14 @@ def test_parts_are_found_by_their_names(case: str) -> None:
 
 SOUND = ["plain text\nwith lines\tand tabs", "naïve café, 9½ °C, “quoted” — fine", "ÆØÅ æøå ÀÉÎ"]
 SOUND += [
-    "中文 日本語 한국어 العربية", "👩‍👩‍👧 family", "éè", "ÄÖ", "Ãã", "привет", "AT&T; nothing",
-]  # fmt: skip
+    "中文 日本語 한국어 العربية",
+    "👩‍👩‍👧 family",
+    "éè",
+    "ÄÖ",
+    "Ãã",
+    "привет",
+    "AT&T; nothing",
+]
 DAMAGED = {
     "REPLACEMENT_CHARACTER": ["lost \ufffd here"],
     "MOJIBAKE": ["fiancÃ©e", "itâ€™s", "9Â½ percent", "Ã¼", "â‚¬", "Ð¿Ñ€Ð¸Ð²ÐµÑ‚"],

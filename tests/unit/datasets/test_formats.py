@@ -224,20 +224,24 @@ def test_rows_of_binary_tables_have_numbers_as_lines(write: Write, name: str, ki
         (pl.Series([0.5, None], dtype=pl.Float32), [0.5, None]),
         (pl.Series([Decimal("1.10"), None], dtype=pl.Decimal(10, 2)), ["1.10", None]),
         (pl.Series([dt.date(2026, 1, 2), None]), ["2026-01-02", None]),
-        (pl.Series([dt.datetime(2026, 1, 2, 3, tzinfo=dt.UTC), None]),
-         ["2026-01-02T03:00:00+00:00", None]),
+        (
+            pl.Series([dt.datetime(2026, 1, 2, 3, tzinfo=dt.UTC), None]),
+            ["2026-01-02T03:00:00+00:00", None],
+        ),
         (pl.Series(["a", None], dtype=pl.Categorical), ["a", None]),
         (pl.Series(["a", None], dtype=pl.Enum(["a"])), ["a", None]),
         (pl.Series([None, None], dtype=pl.Null), [None, None]),
         (pl.Series([[], [None]], dtype=pl.List(pl.Null)), [[], [None]]),
         (pl.Series([[1, 2], None], dtype=pl.Array(pl.UInt8, 2)), [[1, 2], None]),
         (pl.Series([["a"], None], dtype=pl.List(pl.Categorical)), [["a"], None]),
-        (pl.Series([{"day": dt.date(2026, 1, 2), "n": 1}, None]),
-         [{"day": "2026-01-02", "n": 1}, None]),
+        (
+            pl.Series([{"day": dt.date(2026, 1, 2), "n": 1}, None]),
+            [{"day": "2026-01-02", "n": 1}, None],
+        ),
         (pl.Series([b"text", None]), ["text", None]),
         (pl.Series([b"\xff", None]), ["/w==", None]),
     ],
-)  # fmt: skip
+)
 def test_foreign_types_become_values_of_json(column: pl.Series, expected: list[object]) -> None:
     """Every column type gives values that a template can print and a run folder can hold."""
     assert load_rows(pl.DataFrame({"x": column}), name="frame").samples.values("x") == expected
@@ -267,12 +271,18 @@ def test_a_file_without_rows_is_refused(write: Write, name: str) -> None:
     ("name", "raw", "hint"),
     [
         ("a.parquet", b"question,answer\n", "copy or download it again"),
-        ("a.parquet", dump(FRAME, "arrow"),
-         "by its first bytes this file is Arrow: name it `.arrow`"),
-        ("a.arrow", dump(FRAME, "parquet"),
-         "by its first bytes this file is Parquet: name it `.parquet`"),
+        (
+            "a.parquet",
+            dump(FRAME, "arrow"),
+            "by its first bytes this file is Arrow: name it `.arrow`",
+        ),
+        (
+            "a.arrow",
+            dump(FRAME, "parquet"),
+            "by its first bytes this file is Parquet: name it `.parquet`",
+        ),
     ],
-)  # fmt: skip
+)
 def test_refusals_say_what_a_file_is(write: Write, name: str, raw: bytes, hint: str) -> None:
     """A file of another format gives E202 and what it seems to be."""
     with pytest.raises(DataError, match=f"(?s)E202.*= help: {re.escape(hint)}$"):

@@ -462,8 +462,12 @@ def test_gated_benchmarks_say_what_is_wanted(hub: Hub, capsys: pytest.CaptureFix
 def test_ready_made_tasks_join_hub_subjects(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
     """CMMLU is read from the branch with Parquet files, a folder for each subject."""
     columns: dict[str, Sequence[object]] = {
-        "Question": ["?"], "A": ["w"], "B": ["x"], "C": ["y"], "D": ["z"],
-    }  # fmt: skip
+        "Question": ["?"],
+        "A": ["w"],
+        "B": ["x"],
+        "C": ["y"],
+        "D": ["z"],
+    }
     result = hub.add("haonan-li/cmmlu", {"cmmlu.py": b""})
     answers = {"agronomy/test": "A", "agronomy/dev": "B", "virology/test": "D"}
     tables = {name: make_parquet(**columns, Answer=[said]) for name, said in answers.items()}

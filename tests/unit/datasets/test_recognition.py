@@ -140,9 +140,12 @@ def test_several_questions_in_a_row_are_one_each() -> None:
     ]
     found, frame = read([{"id": "x", "article": "text", "questions": listed}])
     assert found.say() == {
-        "question": "questions.question", "passage": "article", "options": "questions.options",
-        "truth": "questions.gold_label:1", "id": "id",
-    }  # fmt: skip
+        "question": "questions.question",
+        "passage": "article",
+        "options": "questions.options",
+        "truth": "questions.gold_label:1",
+        "id": "id",
+    }
     assert frame.select("sample_id", "question", "truth", "passage").rows() == [
         ("x-1", "q1", "D", "text"),
         ("x-2", "q2", "A", "text"),

@@ -181,11 +181,15 @@ def test_what_pandas_has_for_nothing_is_null() -> None:
         }
     )
     columns = {
-        "text": ["a", None, None], "float": [1.5, None, 2.0], "whole": [1, None, 3],
-        "mixed": [1, 1.5, "x"], "dict": [{"a": 1}, {"b": 2}, None],
-        "time": ["2020-01-01T00:00:00", None, "2020-01-03T00:00:00"], "category": ["u", None, "v"],
+        "text": ["a", None, None],
+        "float": [1.5, None, 2.0],
+        "whole": [1, None, 3],
+        "mixed": [1, 1.5, "x"],
+        "dict": [{"a": 1}, {"b": 2}, None],
+        "time": ["2020-01-01T00:00:00", None, "2020-01-03T00:00:00"],
+        "category": ["u", None, "v"],
         "list": [["x"], [], None],
-    }  # fmt: skip
+    }
     assert {name: load_rows(frame, name="x").samples.values(name) for name in columns} == columns
     records = load_rows(frame.drop(columns="float").to_dict("records"), name="x").samples
     assert {name: records.values(name) for name in records.columns} == {

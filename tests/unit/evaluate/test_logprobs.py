@@ -77,12 +77,16 @@ def test_text_and_probabilities_are_scored_apart(project: Project) -> None:
     with TestServer(answer) as server:
         run = write(project, TEXT, PROBABILITIES).run(model=f"{server.url}?top_logprobs=5#m")
     assert read_values(run) == {
-        "Accuracy": pytest.approx(2 / 3), "Accuracy by Probability": 0.5, "Text Mismatch Rate": 0.5,
-        "ece_10": pytest.approx(0.3), "ece_15": pytest.approx(0.3),
+        "Accuracy": pytest.approx(2 / 3),
+        "Accuracy by Probability": 0.5,
+        "Text Mismatch Rate": 0.5,
+        "ece_10": pytest.approx(0.3),
+        "ece_15": pytest.approx(0.3),
         "Brier Score": pytest.approx((0.08 + 1.28) / 2),
         "NLL": pytest.approx((-math.log(0.8) - math.log(0.2)) / 2),
-        "Choice Mass": pytest.approx(1.0), "Choices outside top_logprobs": 0.0,
-    }  # fmt: skip
+        "Choice Mass": pytest.approx(1.0),
+        "Choices outside top_logprobs": 0.0,
+    }
     assert run.metrics["Accuracy by Probability"].n_excluded == {"failed": 1}
     assert run.tasks["quiz"].totals["failures"]["choice_probabilities"]["NO_LOGPROBS"]["count"] == 1
     assert read_values(ak.rescore(run, out=project.folder / "two")) == read_values(run)

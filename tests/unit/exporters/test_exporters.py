@@ -58,8 +58,13 @@ def test_json_is_always_valid(content: object, text: str) -> None:
 
 #: Formulas, with a mark where the apostrophe comes to stand.
 FORMULAS = [
-    "‸=1+1", "‸@SUM(A1)", "‸+cmd|' /C calc'!A0", "‸-2+3+cmd|' /C calc'!A0", "\t‸=1", "\r‸=1",
-]  # fmt: skip
+    "‸=1+1",
+    "‸@SUM(A1)",
+    "‸+cmd|' /C calc'!A0",
+    "‸-2+3+cmd|' /C calc'!A0",
+    "\t‸=1",
+    "\r‸=1",
+]
 FORMULAS += ["\n‸=1", " ‸=1", "‸＝1", "‸- item", "a;‸=HYPERLINK(1)", 'a;"‸=1"', "a\n‸=1\n‸@b"]
 FORMULAS += ["‸=1+1", "a\t‸--cmd|x"]
 #: Numbers, lone signs, lists within a text and everything else are as they were.

@@ -79,16 +79,27 @@ def test_an_archive_becomes_questions_completions_and_verdicts(desk: Desk, metho
     assert (told.task, told.model, told.score) == ("small", "openai/some-model", "choice")
     assert (result.tasks[0].their_mean, result.notices) == (1.0, ())
     assert desk.asked()[0] == {
-        "sample_id": "1", "question": "Question 1?", "options": ["Paris", "Lyon"],
-        "choices": ["A", "B"], "answer": "B", "category": "geography",
+        "sample_id": "1",
+        "question": "Question 1?",
+        "options": ["Paris", "Lyon"],
+        "choices": ["A", "B"],
+        "answer": "B",
+        "category": "geography",
         "original": {"subject": "geography", "level": 3},
-    }  # fmt: skip
+    }
     assert desk.said()[1] == {
-        "sample_id": "two", "trial": 0, "completion": "A", "completion_status": "OK",
-        "their_score": 1.0, "their_answer": "B", "finish_reason": "stop", "prompt_tokens": 10,
-        "completion_tokens": 3, "latency": 0.5,
+        "sample_id": "two",
+        "trial": 0,
+        "completion": "A",
+        "completion_status": "OK",
+        "their_score": 1.0,
+        "their_answer": "B",
+        "finish_reason": "stop",
+        "prompt_tokens": 10,
+        "completion_tokens": 3,
+        "latency": 0.5,
         "prompt": [{"role": "user", "content": "Pick: question two?"}],
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("indent", [None, 2])

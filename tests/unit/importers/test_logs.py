@@ -148,9 +148,13 @@ def test_json_that_is_too_large_is_refused(desk: Desk, monkeypatch: pytest.Monke
 # Logs that somebody damaged, or made to do harm.
 
 ROW = {
-    "question_id": 1, "question": "?", "options": ["x"], "answer": "A", "pred": "A",
+    "question_id": 1,
+    "question": "?",
+    "options": ["x"],
+    "answer": "A",
+    "pred": "A",
     "model_outputs": "A",
-}  # fmt: skip
+}
 
 
 def test_names_of_members_lead_nowhere(desk: Desk) -> None:
@@ -182,8 +186,11 @@ def test_yaml_of_an_import_is_read_back_whatever_a_log_is_called(desk: Desk) -> 
         "filter": "none",
     }
     said = {
-        "resps": [["A"]], "filtered_resps": ["A"], "metrics": ["exact_match"], "exact_match": 1.0,
-    }  # fmt: skip
+        "resps": [["A"]],
+        "filtered_resps": ["A"],
+        "metrics": ["exact_match"],
+        "exact_match": 1.0,
+    }
     desk.lines("samples_x_2026-01-01T00-00-00.jsonl", [row | said])
     desk.json("results_2026-01-01T00-00-00.json", {"model_name": name, "results": {}})
     result = desk.bring(desk.folder / "samples_x_2026-01-01T00-00-00.jsonl")

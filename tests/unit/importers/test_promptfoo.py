@@ -181,16 +181,27 @@ def platform_log(**fields: Any) -> dict[str, Any]:  # noqa: ANN401
     scores = [{**named, "values": {"is_correct": 1.0}, "metadata": noted}]
     message = {"role": "assistant", "content": "B", "refusal": None}
     trial = {
-        "index": 0, "sample_id": "1", "sample": {"data": {"question": "Which?", "answer": "B"}},
-        "solver": {"output": {"choices": [{"message": message}]}}, "scores": scores, "errors": [],
-    }  # fmt: skip
+        "index": 0,
+        "sample_id": "1",
+        "sample": {"data": {"question": "Which?", "answer": "B"}},
+        "solver": {"output": {"choices": [{"message": message}]}},
+        "scores": scores,
+        "errors": [],
+    }
     sample = {
-        "sample_id": "1", "trials": [trial], "scores": scores, "action_records": [], "errors": [],
-    }  # fmt: skip
+        "sample_id": "1",
+        "trials": [trial],
+        "scores": scores,
+        "action_records": [],
+        "errors": [],
+    }
     return {
-        "format_version": "v1", "status": "success",
-        "evidence": {"metrics": [], "samples": [sample]}, "specification": {}, **fields,
-    }  # fmt: skip
+        "format_version": "v1",
+        "status": "success",
+        "evidence": {"metrics": [], "samples": [sample]},
+        "specification": {},
+        **fields,
+    }
 
 
 def test_a_log_without_a_task_gets_one_that_fits(desk: Desk) -> None:

@@ -159,8 +159,11 @@ def test_evalscope_is_held_to_its_report(desk: Desk) -> None:
 def test_every_eval_ever_is_held_to_its_file_of_numbers(desk: Desk) -> None:
     """`total_rows` counts the lines."""
     row: dict[str, Any] = {
-        "schema_version": "0.3.0", "evaluation_id": "e", "sample_id": "1", "answer_attribution": [],
-    }  # fmt: skip
+        "schema_version": "0.3.0",
+        "evaluation_id": "e",
+        "sample_id": "1",
+        "answer_attribution": [],
+    }
     row["input"] = {"raw": "?", "choices": ["x", "y"], "reference": ["x"]}
     row["output"] = {"raw": ["A"]}
     desk.lines("run/one_samples.jsonl", [row])

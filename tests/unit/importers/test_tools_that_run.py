@@ -30,9 +30,15 @@ now = pytest.mark.skipif(
 )
 #: What is said to each question, by its number: in the way of each tool, and otherwise.
 SAYS = (
-    "ANSWER: A", "ANSWER: C", "**ANSWER: C**", "The answer is (D).", "ANSWER: B\n\nANSWER: A", "B",
-    "Both A and B look right.", "\\boxed{D}",
-)  # fmt: skip
+    "ANSWER: A",
+    "ANSWER: C",
+    "**ANSWER: C**",
+    "The answer is (D).",
+    "ANSWER: B\n\nANSWER: A",
+    "B",
+    "Both A and B look right.",
+    "\\boxed{D}",
+)
 TRUTHS = "ABCDABCD"
 #: What is said to twenty questions in which a reader of logs may go wrong, the right letters, and
 #: how many replies state them.

@@ -61,13 +61,15 @@ def test_label_is_the_text_of_a_value(value: object, label: str) -> None:
     ("groups", "names"),
     [
         ([("mcqa", "a", ["x"]), ("mcqa", "b", ["x", "y"])], ["a_x", "b_x", "y"]),
-        ([("one", "mean", ["x"]), ("two", "mean", ["x"]), ("two", "other", ["x"])],
-         ["one_mean_x", "two_mean_x", "other_x"]),
+        (
+            [("one", "mean", ["x"]), ("two", "mean", ["x"]), ("two", "other", ["x"])],
+            ["one_mean_x", "two_mean_x", "other_x"],
+        ),
         ([("s", "a", ["x"]), ("s", "b", ["x"]), ("s", "c", ["a_x"])], ["s_a_x", "b_x", "a_x"]),
         ([("s", "m", ["x", "x", "x"])], ["s_m_x", "s_m_x-2", "s_m_x-3"]),
     ],
     ids=["metric key", "scorer key", "no longer name hides another", "numbered"],
-)  # fmt: skip
+)
 def test_names_are_told_apart(groups: list[tuple[str, str, list[str]]], names: list[str]) -> None:
     """By the metric's key, else also the scorer's, else a number; a name that is unique stays."""
     given: list[ValueGroup] = []
@@ -91,9 +93,12 @@ EXAMPLES: list[Metric] = [
 
 
 COLUMNS: dict[str, Sequence[object]] = {
-    "is_correct": [1.0, 0.0, 1.0], "hits": [1, 0, 2], "misses": [0, 1, 1], "label": ["a", "b", "a"],
+    "is_correct": [1.0, 0.0, 1.0],
+    "hits": [1, 0, 2],
+    "misses": [0, 1, 1],
+    "label": ["a", "b", "a"],
     "said": ["a", "a", "b"],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("metric", EXAMPLES, ids=lambda metric: type(metric).__name__)
@@ -201,11 +206,14 @@ NOT_JSON = (
         (["return {}"], "it returned {}, not a mapping of names to numbers", "bad_value"),
         (["return {'a': float('inf')}"], NOT_JSON, "bad_value"),
         (["while True: pass"], "the snippet took longer than its limit of 1 s", "timeout"),
-        (["return {'n': len(bytearray(1 << 40))}"],
-         "the snippet ran out of memory; its limit is 4096 MiB", "memory"),
+        (
+            ["return {'n': len(bytearray(1 << 40))}"],
+            "the snippet ran out of memory; its limit is 4096 MiB",
+            "memory",
+        ),
         (["return 3", "import", ""], "SyntaxError: invalid syntax", "load"),
     ],
-)  # fmt: skip
+)
 def test_a_failure_is_a_value_with_its_kind(
     lines: list[str], note: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

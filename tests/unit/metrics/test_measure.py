@@ -561,11 +561,13 @@ def test_the_mean_of_a_judge_keeps_to_its_scale(url: str) -> None:
     ("metric", "scale"),
     [
         ({"type": "mean", "field": "raw_score"}, (1.0, 5.0)),
-        ({"type": "weighted_average", "field": "raw_score", "weights": {1: -2, 2: 0, 5: 3}},
-         (-2.0, 3.0)),
+        (
+            {"type": "weighted_average", "field": "raw_score", "weights": {1: -2, 2: 0, 5: 3}},
+            (-2.0, 3.0),
+        ),
         ({"type": "mean", "field": "score", "cluster_by": "passage"}, (0.0, 1.0)),
     ],
-)  # fmt: skip
+)
 def test_every_metric_keeps_to_its_scale(
     url: str, metric: dict[str, object], scale: tuple[float, float]
 ) -> None:

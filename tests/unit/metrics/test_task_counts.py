@@ -175,11 +175,14 @@ def test_failed_rows_are_counted_by_reason() -> None:
     ("values", "encoded", "expected"),
     [
         ([0.5, 1.0], [], {"x": {"n": 2, "correct": 1, "partial": 1}}),
-        ([True, False, 1, 0.0, "yes", None], ["is_correct"],
-         {"x": {"n": 4, "correct": 2, "partial": 0}}),
+        (
+            [True, False, 1, 0.0, "yes", None],
+            ["is_correct"],
+            {"x": {"n": 4, "correct": 2, "partial": 0}},
+        ),
         (["yes"], [], {}),
     ],
-)  # fmt: skip
+)
 def test_right_answers_are_those_equal_to_one(
     values: list[object], encoded: list[str], expected: dict[str, object]
 ) -> None:

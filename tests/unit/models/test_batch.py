@@ -227,11 +227,18 @@ ORDERS = {
     ),
 }
 PATHS = {
-    "openai": [f"POST {OPENAI}/files", f"POST {OPENAI}/batches",
-     *[f"GET {OPENAI}/batches/batch_1"] * 2, f"GET {OPENAI}/files/file-2/content"],
-    "anthropic": [f"POST {ANTHROPIC}", *[f"GET {ANTHROPIC}/batch_1"] * 2,
-     f"GET {ANTHROPIC}/batch_1/results"],
-}  # fmt: skip
+    "openai": [
+        f"POST {OPENAI}/files",
+        f"POST {OPENAI}/batches",
+        *[f"GET {OPENAI}/batches/batch_1"] * 2,
+        f"GET {OPENAI}/files/file-2/content",
+    ],
+    "anthropic": [
+        f"POST {ANTHROPIC}",
+        *[f"GET {ANTHROPIC}/batch_1"] * 2,
+        f"GET {ANTHROPIC}/batch_1/results",
+    ],
+}
 
 
 @pytest.mark.parametrize("api", APIS)
@@ -287,10 +294,13 @@ def test_what_is_known_is_not_handed_in_and_kept_before_it_is_told() -> None:
     ("api", "refused", "expired"),
     [
         ("openai", "HTTP 400: no x, please", "batch_expired: this request was not served"),
-        ("anthropic", "errored: no x, please",
-         "expired: the batch expired before this call was answered"),
+        (
+            "anthropic",
+            "errored: no x, please",
+            "expired: the batch expired before this call was answered",
+        ),
     ],
-)  # fmt: skip
+)
 def test_failed_and_expired_calls_are_handed_in_again(api: str, refused: str, expired: str) -> None:
     """They are errors that say so and are kept; the next process hands in these and no others."""
     desk, kept = Desk(), Kept(api)

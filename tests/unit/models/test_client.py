@@ -227,10 +227,13 @@ def test_a_call_that_fails_for_good_is_a_completion_and_is_kept() -> None:
     [
         (NoReply("timeout", "within 120 s"), "E306.*`m` never answers: within 120 s", 8),
         (NoReply("connect", "refused"), "E306.*`m` cannot be reached: refused", 60),
-        (say("bad key", 401),
-         r"E304.*requires an API key, but none was sent \(status 401\): HTTP 401: bad key", 8),
+        (
+            say("bad key", 401),
+            r"E304.*requires an API key, but none was sent \(status 401\): HTTP 401: bad key",
+            8,
+        ),
     ],
-)  # fmt: skip
+)
 def test_silent_endpoints_are_given_up(answer: HttpReply | NoReply, match: str, most: int) -> None:
     """With few more requests than were under way at the start, and within seconds."""
     endpoint = FakeEndpoint(lambda *_: answer)

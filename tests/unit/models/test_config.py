@@ -71,9 +71,11 @@ def custom(url: str, *, key: Secret | None = None, **more: object) -> ModelConfi
         ("openai/gpt-4.1-nano", "https://api.openai.com/v1/chat/completions", "Authorization"),
         ("openai/x?api=completions", "https://api.openai.com/v1/completions", "Authorization"),
         ("anthropic/claude", "https://api.anthropic.com/v1/messages", "x-api-key"),
-        ("gemini/gemini-flash",
-         "https://generativelanguage.googleapis.com/v1beta/models/gemini-flash:generateContent",
-         "x-goog-api-key"),
+        (
+            "gemini/gemini-flash",
+            "https://generativelanguage.googleapis.com/v1beta/models/gemini-flash:generateContent",
+            "x-goog-api-key",
+        ),
         ("together/meta/llama", "https://api.together.xyz/v1/chat/completions", "Authorization"),
         ("fireworks/a/b", "https://api.fireworks.ai/inference/v1/chat/completions", None),
         ("sambanova/x", "https://api.sambanova.ai/v1/chat/completions", None),
@@ -89,7 +91,7 @@ def custom(url: str, *, key: Secret | None = None, **more: object) -> ModelConfi
         ("nvidia/a/b", "https://integrate.api.nvidia.com/v1/chat/completions", None),
         ("huggingface/a/b:fast", "https://router.huggingface.co/v1/chat/completions", None),
     ],
-)  # fmt: skip
+)
 def test_providers_have_their_urls_and_keys(name: str, url: str, header: str | None) -> None:
     """A provider's model is called at its own URL, with the key of its own variable in its own
     header.
@@ -306,8 +308,10 @@ THEIRS = Caller({"OPENAI_API_KEY": "theirs"}, frozenset({"OPENAI_API_KEY"}))
         (provided(), f"Bearer {KEY}-OPENAI"),
         (provided("http://127.0.0.1:8/v1"), f"Bearer {KEY}-OPENAI"),
         (provided(LAB, is_callers=True), f"Bearer {KEY}-OPENAI"),
-        (provided(LAB, caller=Caller(KEYS, allow_hosts=frozenset({"lab.example"}))),
-         f"Bearer {KEY}-OPENAI"),
+        (
+            provided(LAB, caller=Caller(KEYS, allow_hosts=frozenset({"lab.example"}))),
+            f"Bearer {KEY}-OPENAI",
+        ),
         (provided(EVIL, key=Secret("theirs", "project")), "Bearer theirs"),
         (provided(EVIL, caller=THEIRS), "Bearer theirs"),
         (custom("https://api.openai.com/v1", key=MINE), f"Bearer {KEY}"),
@@ -315,7 +319,7 @@ THEIRS = Caller({"OPENAI_API_KEY": "theirs"}, frozenset({"OPENAI_API_KEY"}))
         (custom(EVIL), None),
         (read_name(f"{EVIL}#m", caller=Caller(KEYS), is_callers=False), None),
     ],
-)  # fmt: skip
+)
 def test_where_keys_may_go(model: ModelConfig, header: str | None) -> None:
     """The provider's host, this machine, hosts that the caller named or allowed.
 
@@ -336,18 +340,31 @@ def is_refused(
 
 
 HERE = (
-    "http://localhost:8000/v1", "http://LOCALHOST/v1", "http://localhost./v1",
-    "http://127.0.0.1:8000/v1", "http://127.9.9.9/v1", "http://[::1]:8000/v1",
-    "http://[::ffff:127.0.0.1]/v1", "https://127.0.0.1/v1",
-)  # fmt: skip
+    "http://localhost:8000/v1",
+    "http://LOCALHOST/v1",
+    "http://localhost./v1",
+    "http://127.0.0.1:8000/v1",
+    "http://127.9.9.9/v1",
+    "http://[::1]:8000/v1",
+    "http://[::ffff:127.0.0.1]/v1",
+    "https://127.0.0.1/v1",
+)
 OWN = ("https://api.openai.com/v1", "https://API.OPENAI.COM/v1", "https://api.openai.com:8443/v1")
 OTHERS = (
-    "https://evil.example/v1", "http://127.0.0.1.evil.example/v1",
-    "http://localhost.evil.example/v1", "http://evil.example/127.0.0.1",
-    "http://evil.example?127.0.0.1", "http://10.0.0.1/v1", "http://0.0.0.0/v1",
-    "http://2130706433/v1", "http://[::2]/v1", "https://api.openai.com.evil.example/v1",
-    "https://evil.example/api.openai.com", "https://xapi.openai.com/v1", "http://api.openai.com/v1",
-)  # fmt: skip
+    "https://evil.example/v1",
+    "http://127.0.0.1.evil.example/v1",
+    "http://localhost.evil.example/v1",
+    "http://evil.example/127.0.0.1",
+    "http://evil.example?127.0.0.1",
+    "http://10.0.0.1/v1",
+    "http://0.0.0.0/v1",
+    "http://2130706433/v1",
+    "http://[::2]/v1",
+    "https://api.openai.com.evil.example/v1",
+    "https://evil.example/api.openai.com",
+    "https://xapi.openai.com/v1",
+    "http://api.openai.com/v1",
+)
 
 
 def test_this_machine_and_the_providers_own_host_may_have_a_key() -> None:

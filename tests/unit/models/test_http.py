@@ -161,10 +161,13 @@ def test_a_reply_comes_back_whole() -> None:
     ("request_", "start", "kind"),
     [
         (POST, "POST /v1 HTTP/1.1", "application/json"),
-        (HttpRequest(b"hello", "POST", "/v1/a%2Fb?c=1", "text/plain"),
-         "POST /v1/a%2Fb?c=1 HTTP/1.1", "text/plain"),
+        (
+            HttpRequest(b"hello", "POST", "/v1/a%2Fb?c=1", "text/plain"),
+            "POST /v1/a%2Fb?c=1 HTTP/1.1",
+            "text/plain",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_request_says_what_it_is(request_: HttpRequest, start: str, kind: str) -> None:
     """JSON is asked for, not compressed, with the key in its header.
 
@@ -187,10 +190,12 @@ def test_a_request_says_what_it_is(request_: HttpRequest, start: str, kind: str)
         (b"SSH-2.0-OpenSSH_9.6\r\n", "unreadable"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf", "reset"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhalf", "reset"),
-        (b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n",
-         "unreadable"),
+        (
+            b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n",
+            "unreadable",
+        ),
     ],
-)  # fmt: skip
+)
 def test_broken_replies_are_told(raw: bytes, kind: str) -> None:
     """A damaged body, a connection that closes early or breaks off, or another protocol."""
     came = call(answer_with(raw))
@@ -233,12 +238,16 @@ def test_time_runs_out_also_while_bytes_arrive() -> None:
 @pytest.mark.parametrize(
     ("url", "came"),
     [
-        ("http://127.0.0.1:1/v1?key=secret",
-         NoReply("connect", "cannot connect to `127.0.0.1`: Connection refused")),
-        ("http://no-such-host.invalid/v1?key=secret",
-         NoReply("connect", "the host `no-such-host.invalid` is not known")),
+        (
+            "http://127.0.0.1:1/v1?key=secret",
+            NoReply("connect", "cannot connect to `127.0.0.1`: Connection refused"),
+        ),
+        (
+            "http://no-such-host.invalid/v1?key=secret",
+            NoReply("connect", "the host `no-such-host.invalid` is not known"),
+        ),
     ],
-)  # fmt: skip
+)
 def test_nobody_there_is_said_without_the_key_or_the_path(url: str, came: NoReply) -> None:
     """A closed port, and a host that nobody knows."""
     assert asyncio.run(send(connect(url), POST, seconds=30)) == [came]
@@ -720,11 +729,14 @@ def test_a_proxy_that_refuses_is_named_as_the_reason() -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "reason"),
     [
-        ("ALL_PROXY", "socks5://me:pass-canary@127.0.0.1:9",
-         "cannot be used for `endpoint.invalid`"),
+        (
+            "ALL_PROXY",
+            "socks5://me:pass-canary@127.0.0.1:9",
+            "cannot be used for `endpoint.invalid`",
+        ),
         ("REQUESTS_CA_BUNDLE", "/no/such/file", "which holds no certificates"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_used_is_said(variable: str, value: str, reason: str) -> None:
     """E119, without a password."""
     with pytest.raises(SpecError, match=reason) as caught:

@@ -44,8 +44,11 @@ CHOICES = ["A", "B", "C", "D"]
 def ask_builtin(name: str, *, number: int = 1, **known: object) -> list[Completion]:
     """Return what a model says to some samples with four choices, of which C is right."""
     facts: dict[str, object] = {
-        "choices": CHOICES, "truth": "C", "options": ["w", "x", "y", "z"], **known,
-    }  # fmt: skip
+        "choices": CHOICES,
+        "truth": "C",
+        "options": ["w", "x", "y", "z"],
+        **known,
+    }
     questions = [Request(str(i), [], **facts) for i in range(number)]  # type: ignore[arg-type]  # fields by name
     return open_model(name).complete(questions)
 
@@ -243,14 +246,19 @@ BUILTIN = (
         ("builtin/random?sed=1", "model `{}` has no parameter `sed`", "did you mean `seed`?"),
         ("builtin/longest?seed=1", "model `{}` has no parameter `seed`", "it has no parameters"),
         ("builtin/random?seed=x", "model `{}`: `seed` is 'x', not a whole number from 0 on", None),
-        ("builtin/simulated?style=mixt",
-         f"model `{{}}`: `style` is 'mixt', not one of {listing(STYLE_NAMES)}",
-         "did you mean `mixed`?"),
-        ("builtin/random?seed", "model `{}`: 'seed' is not `parameter=value`",
-         "write `NAME?parameter=value&parameter=value`"),
+        (
+            "builtin/simulated?style=mixt",
+            f"model `{{}}`: `style` is 'mixt', not one of {listing(STYLE_NAMES)}",
+            "did you mean `mixed`?",
+        ),
+        (
+            "builtin/random?seed",
+            "model `{}`: 'seed' is not `parameter=value`",
+            "write `NAME?parameter=value&parameter=value`",
+        ),
         ("builtin/random?seed=1&seed=2", "model `{}`: a parameter is given more than once", None),
     ],
-)  # fmt: skip
+)
 def test_bad_name_is_told(name: str, message: str, hint: str | None) -> None:
     """An unknown model, an unknown parameter and a value out of range are errors with what to
     write.
@@ -464,8 +472,12 @@ def test_a_snippet_answers() -> None:
     result = model.complete(ask("a", "refuse", "whole", "nothing", "a"))
     model.close()
     assert [(one.text, one.status) for one in result] == [
-        ("A", OK), (None, REFUSED), ("W", OK), (None, ERROR), ("A", OK),
-    ]  # fmt: skip
+        ("A", OK),
+        (None, REFUSED),
+        ("W", OK),
+        (None, ERROR),
+        ("A", OK),
+    ]
     assert result[3].error == "`infer` returned None, not a text or a message"
     assert result[2].finish_reason == "length"
 

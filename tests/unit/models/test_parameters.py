@@ -41,10 +41,14 @@ def test_anything_else_is_passed_through() -> None:
         "&extra_body.guided_choice=%5B%22A%22%2C%22B%22%5D&extra_body.tag=NaN#m"
     )
     assert send(name) == {
-        "model": "m", "messages": ASK, "temperature": 0.0,
+        "model": "m",
+        "messages": ASK,
+        "temperature": 0.0,
         "chat_template_kwargs": {"enable_thinking": False, "style": "terse"},
-        "repetition_penalty": 1.1, "guided_choice": ["A", "B"], "tag": "NaN",
-    }  # fmt: skip
+        "repetition_penalty": 1.1,
+        "guided_choice": ["A", "B"],
+        "tag": "NaN",
+    }
 
 
 def test_objects_of_the_body_are_merged() -> None:

@@ -44,9 +44,16 @@ def rename_limit(api: Api) -> Api:
 def test_the_chat_api_takes_every_parameter() -> None:
     """Parameters have the names of the API; its own hosts call the limit of tokens otherwise."""
     expected = {
-        "model": "m", "messages": [ASK], "max_tokens": 16, "temperature": 0.5, "top_p": 0.9,
-        "seed": 7, "stop": ["\n"], "logprobs": True, "top_logprobs": 5,
-    }  # fmt: skip
+        "model": "m",
+        "messages": [ASK],
+        "max_tokens": 16,
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "seed": 7,
+        "stop": ["\n"],
+        "logprobs": True,
+        "top_logprobs": 5,
+    }
     assert build(APIS["chat"], ASK, generation=EVERYTHING) == expected
     newer = {
         "max_completion_tokens" if name == "max_tokens" else name: value
@@ -102,9 +109,13 @@ def test_anthropic_has_the_system_apart() -> None:
     developer = {"role": "developer", "content": [{"type": "text", "text": "Be brief."}]}
     generation = Generation(temperature=0, stop=("Q:",))
     assert build(APIS["anthropic"], SYSTEM, ASK, SAY, developer, generation=generation) == {
-        "model": "m", "max_tokens": 4096, "messages": [ASK, SAY],
-        "system": "Answer with a letter.\n\nBe brief.", "temperature": 0, "stop_sequences": ["Q:"],
-    }  # fmt: skip
+        "model": "m",
+        "max_tokens": 4096,
+        "messages": [ASK, SAY],
+        "system": "Answer with a letter.\n\nBe brief.",
+        "temperature": 0,
+        "stop_sequences": ["Q:"],
+    }
     limited = build(APIS["anthropic"], ASK, generation=Generation(max_tokens=9))
     assert limited == {"model": "m", "max_tokens": 9, "messages": [ASK]}
 

@@ -10,8 +10,11 @@ from answerkey.reports.explain import draw_explained
 from answerkey.text import plain_text
 
 SCORED: dict[str, Any] = {
-    "status": "SCORED", "reason": None, "excluded_by": "drop", "why": "VALID: because",
-}  # fmt: skip
+    "status": "SCORED",
+    "reason": None,
+    "excluded_by": "drop",
+    "why": "VALID: because",
+}
 SCORED |= {"values": {"is_correct": 1.0}, "metadata": {"pred": " C"}}
 FAILED: dict[str, Any] = {"status": "FAILED", "reason": "RAISED", "why": None}
 FAILED |= {"values": {"x": None}, "metadata": {"note": "why"}}
@@ -24,8 +27,13 @@ FAILURE = "Score by py (qa: not part of the score)  FAILED\n  reason  RAISED\n  
 BLANKS = "Completion  OK\n  | (5,000,000 blank lines)\n  | B\n"
 AS_JSON = '  a  plain\n  b  [1, "x"]\n  c  " C"\n  d  ""\n  e  null\n  f  "null"\n'
 ABOUT: dict[str, Any] = {
-    "run": "r", "task": "t", "sample_id": "7", "where": "d.csv:8", "scores": {}, "scorers": {},
-}  # fmt: skip
+    "run": "r",
+    "task": "t",
+    "sample_id": "7",
+    "where": "d.csv:8",
+    "scores": {},
+    "scorers": {},
+}
 ABOUT |= dict.fromkeys(("missing", "sample", "prompt", "completion", "completion_status"))
 
 

@@ -76,8 +76,11 @@ def test_runs_of_other_tasks_are_columns(score: Score) -> None:
     ranks = {row["name"]: [cell and cell["rank"] for cell in row["cells"]] for row in board["rows"]}
     first, second = [1, 1], [2, 2]
     assert ranks == {
-        "a": [first, None], "b": [second, None], "c": [None, first], "d": [None, second],
-    }  # fmt: skip
+        "a": [first, None],
+        "b": [second, None],
+        "c": [None, first],
+        "d": [None, second],
+    }
 
 
 def test_several_tasks_have_a_mean(score: Score) -> None:

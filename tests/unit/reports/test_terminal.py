@@ -60,11 +60,18 @@ ERRORS = dict(zip(COUNTED, (10, 7, 7, 0, 0, 0, 0, 3), strict=True))
 BAD_REQUEST = {"sample_id": "s1", "error": "HTTP 400: \x1b[2J"}
 TIMEOUT = {"sample_id": "s9", "error": "timeout: " + "long " * 40}
 CALLS: dict[str, Any] = {
-    "calls": 120, "asked": 100, "cached": 20, "failed": 2, "retries": 7, "prompt_tokens": 5000,
-    "completion_tokens": 100, "cost": 0.0123, "latency": {"p50": 0.4, "p95": 1.25},
+    "calls": 120,
+    "asked": 100,
+    "cached": 20,
+    "failed": 2,
+    "retries": 7,
+    "prompt_tokens": 5000,
+    "completion_tokens": 100,
+    "cost": 0.0123,
+    "latency": {"p50": 0.4, "p95": 1.25},
     "errors": [{"reason": "HTTP 400", "count": 2, "example": BAD_REQUEST}],
     "retried": [{"reason": "timeout", "count": 7, "example": TIMEOUT}],
-}  # fmt: skip
+}
 UNKNOWN = CALLS | {"cost": None, "latency": None, "errors": [], "retried": []}
 INVALID = """\
   Invalid because  count    share  example  completion

@@ -62,18 +62,26 @@ def finish(rows: Sequence[Shown], orders: str = "all", **changes: object) -> dic
 
 #: In the first sample the option A is named wherever it stands; in the second always the letter A.
 ROWS: list[Shown] = [
-    ("s1", "A", "A", "A"), ("s1", "B", "B", "A"), ("s2", "A", "A", "A"), ("s2", "B", "A", "B"),
-]  # fmt: skip
+    ("s1", "A", "A", "A"),
+    ("s1", "B", "B", "A"),
+    ("s2", "A", "A", "A"),
+    ("s2", "B", "A", "B"),
+]
 
 
 def test_orders_are_compared_within_samples() -> None:
     """Right in all, right in any, the same option in all, and the most frequent option's share."""
     result = finish(ROWS)
     assert {name: one.value for name, one in result.items()} == {
-        "order_mean": 0.75, "order_all_right": 0.5, "order_any_right": 1.0,
-        "order_consistency": 0.5, "order_modal_share": 0.75, "order_recall_A": 1.0,
-        "order_recall_B": 0.5, "order_rstd": 25.0,
-    }  # fmt: skip
+        "order_mean": 0.75,
+        "order_all_right": 0.5,
+        "order_any_right": 1.0,
+        "order_consistency": 0.5,
+        "order_modal_share": 0.75,
+        "order_recall_A": 1.0,
+        "order_recall_B": 0.5,
+        "order_rstd": 25.0,
+    }
     spread = result["order_rstd"]
     assert spread.details == {"true": {"A": 2, "B": 2}, "predicted": {"A": 3, "B": 1}, "invalid": 0}
     assert (
@@ -187,10 +195,14 @@ def show(
     shares = [weight / sum(weights) for weight in weights]
     truth = order.index(max(range(3), key=lambda option: contents[option]))
     metadata = {
-        "base_sample_id": sample, "probabilities": shares, "choices": CHOICES,
+        "base_sample_id": sample,
+        "probabilities": shares,
+        "choices": CHOICES,
         "ground_truth_choice": CHOICES[truth],
-        "option_order": [CHOICES[option] for option in order], "estimates_prior": drawn, **changes,
-    }  # fmt: skip
+        "option_order": [CHOICES[option] for option in order],
+        "estimates_prior": drawn,
+        **changes,
+    }
     values = {"is_correct": float(max(shares) == shares[truth])}
     verdict: dict[str, object] = {"status": "SCORED", "reason": None, "excluded_by": None}
     return {**verdict, "values": values, "metadata": metadata}

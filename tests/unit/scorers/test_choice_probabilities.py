@@ -84,11 +84,15 @@ def test_thoughts_without_an_answer_have_no_answer_token() -> None:
 def test_values_are_those_of_their_definitions() -> None:
     """Probabilities are given that one of the choices is the answer."""
     assert judge({"A": 0.5, "B": 0.25, "C": 0.15, "D": 0.1}, truth="B", said="A").values == {
-        "is_correct": 0.0, "confidence": pytest.approx(0.5),
-        "truth_probability": pytest.approx(0.25), "nll": pytest.approx(-math.log(0.25)),
+        "is_correct": 0.0,
+        "confidence": pytest.approx(0.5),
+        "truth_probability": pytest.approx(0.25),
+        "nll": pytest.approx(-math.log(0.25)),
         "brier": pytest.approx(0.5**2 + 0.75**2 + 0.15**2 + 0.1**2),
-        "choice_mass": pytest.approx(1.0), "text_mismatch": 0.0, "is_partial": 0.0,
-    }  # fmt: skip
+        "choice_mass": pytest.approx(1.0),
+        "text_mismatch": 0.0,
+        "is_partial": 0.0,
+    }
 
 
 def test_the_text_may_say_something_else() -> None:
@@ -147,8 +151,11 @@ def test_the_column_form_says_the_same_row_by_row() -> None:
     """A failed call stays an error, and a bad row keeps its own reason."""
     told = [send("A", {"A": 0.7, "B": 0.3}), None, send("B", {"B": 0.6, "C": 0.4}), None]
     statuses = [
-        CompletionStatus.OK, CompletionStatus.OK, CompletionStatus.OK, CompletionStatus.ERROR,
-    ]  # fmt: skip
+        CompletionStatus.OK,
+        CompletionStatus.OK,
+        CompletionStatus.OK,
+        CompletionStatus.ERROR,
+    ]
     completions = [
         Completion(None if status is CompletionStatus.ERROR else "A", status, logprobs=one)
         for one, status in zip(told, statuses, strict=True)

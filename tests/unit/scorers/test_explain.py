@@ -38,12 +38,16 @@ CHOICES = ["A", "B", "C", "D"]
     ("completion", "sentence"),
     [
         *CASES["first_characters"],
-        (Completion(None, CompletionStatus.REFUSED),
-         "INVALID: the provider marked the reply as a refusal, which answers nothing"),
-        (Completion(None, CompletionStatus.ERROR),
-         "ERROR: the call failed, so there is nothing to judge"),
+        (
+            Completion(None, CompletionStatus.REFUSED),
+            "INVALID: the provider marked the reply as a refusal, which answers nothing",
+        ),
+        (
+            Completion(None, CompletionStatus.ERROR),
+            "ERROR: the call failed, so there is nothing to judge",
+        ),
     ],
-)  # fmt: skip
+)
 def test_each_verdict_has_one_sentence(completion: str | Completion | None, sentence: str) -> None:
     """The sentence names the character that was read, and the choices where they matter."""
     assert explain_verdict(completion, CHOICES, judge(completion, CHOICES, "B")) == sentence
@@ -65,6 +69,13 @@ def test_failed_rows_are_the_datasets_fault() -> None:
 def test_reasons_stand_in_the_order_in_which_they_are_tried() -> None:
     """The table of reasons is the table of the rule."""
     assert list(REASONS) == [
-        "REFUSED", "NO_TEXT", "EMPTY", "TRUNCATED_THINKING", "NOT_A_CHOICE", "SEVERAL_CHOICES",
-        "PART_OF_A_WORD", "RUNS_INTO_TEXT", "ECHOES_CHOICES",
-    ]  # fmt: skip
+        "REFUSED",
+        "NO_TEXT",
+        "EMPTY",
+        "TRUNCATED_THINKING",
+        "NOT_A_CHOICE",
+        "SEVERAL_CHOICES",
+        "PART_OF_A_WORD",
+        "RUNS_INTO_TEXT",
+        "ECHOES_CHOICES",
+    ]

@@ -172,11 +172,19 @@ def test_verdict_of_the_fallback() -> None:
     )
     assert result[0].values == {"is_correct": 1.0}
     assert result[0].metadata == {
-        "confidence": None, "doubted_choice": None, "doubt": None, "completion_validity": "VALID",
-        "validity_reason": None, "predicted_choice": "B", "ground_truth_choice": "B",
-        "choices": list(CHOICES), "extraction_rule": "stated_answer/fallback", "answer_span": None,
-        "fallback_text": "B", "fallback_error": None,
-    }  # fmt: skip
+        "confidence": None,
+        "doubted_choice": None,
+        "doubt": None,
+        "completion_validity": "VALID",
+        "validity_reason": None,
+        "predicted_choice": "B",
+        "ground_truth_choice": "B",
+        "choices": list(CHOICES),
+        "extraction_rule": "stated_answer/fallback",
+        "answer_span": None,
+        "fallback_text": "B",
+        "fallback_error": None,
+    }
     assert (result[1].values, result[1].metadata["predicted_choice"]) == ({"is_correct": 0.0}, "C")
 
 

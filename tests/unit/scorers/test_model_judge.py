@@ -144,9 +144,12 @@ def test_judge_scores_each_completion() -> None:
     (found, other), model = score(lambda _: GOOD, Completion("because"), Completion("so"))
     assert found.values == {"score": 0.75}
     assert found.metadata == {
-        "reasoning": "fine", "confidence": 0.5, "raw_score": 4.0, "judge_text": GOOD,
+        "reasoning": "fine",
+        "confidence": 0.5,
+        "raw_score": 4.0,
+        "judge_text": GOOD,
         "judge_error": None,
-    }  # fmt: skip
+    }
     assert other.values == {"score": 0.75}
     assert len(model.asked) == 2
 

@@ -191,11 +191,13 @@ def test_option_column_serves_the_baselines() -> None:
     [
         ['["xx", "y"]', "['x', 'yy']"],
         [{"A": "xx", "B": "y"}, {"A": "x", "B": "yy"}],
-        [[{"key": "A", "text": "xx"}, {"key": "B", "text": "y"}],
-         [{"key": "A", "text": "x"}, {"key": "B", "text": "yy"}]],
+        [
+            [{"key": "A", "text": "xx"}, {"key": "B", "text": "y"}],
+            [{"key": "A", "text": "x"}, {"key": "B", "text": "yy"}],
+        ],
         [[11, 2], [1, 22]],
     ],
-)  # fmt: skip
+)
 def test_option_column_is_read_in_its_usual_shapes(cells: list[object]) -> None:
     """Lists, lists written as text, letters with texts and objects with `text` are option texts."""
     table = solve(make_samples({"options": cells}), "builtin/longest")

@@ -273,12 +273,14 @@ class Worker:
 @pytest.mark.parametrize(
     ("failure", "reason"),
     [
-        (SnippetError("died", "killed by signal 9"),
-         "its process ended (killed by signal 9); it may have 128 MB of memory"),
+        (
+            SnippetError("died", "killed by signal 9"),
+            "its process ended (killed by signal 9); it may have 128 MB of memory",
+        ),
         (b'["what", {"is": "this"}]', "its process corrupted its connection"),
         (b"1", "its process corrupted its connection"),
     ],
-)  # fmt: skip
+)
 def test_a_worker_that_dies_or_says_nonsense_stops_the_template(
     monkeypatch: pytest.MonkeyPatch, failure: BaseException | bytes, reason: str
 ) -> None:

@@ -77,8 +77,11 @@ def test_in_compares_with_each_of_the_values() -> None:
     """By the rules of `equals`."""
     condition = RowFilter("in", "sample.x", values=("a", 3, None))
     assert [condition.matches(sample={"x": cell}) for cell in ("a", "3", None, "b")] == [
-        True, True, True, False,
-    ]  # fmt: skip
+        True,
+        True,
+        True,
+        False,
+    ]
     opposite = RowFilter("not_in", "sample.x", values=("a", 3))
     assert [opposite.matches(sample={"x": cell}) for cell in "a3b"] == [False, False, True]
 

@@ -184,8 +184,11 @@ def test_error_can_be_sent_to_another_process() -> None:
     """Every part of an error survives pickling."""
     problem = pickle.loads(pickle.dumps(RowError("m", hint="h", column="c", is_undefined=True)))  # noqa: S301 - our own bytes
     assert (problem.message, problem.hint, problem.column, problem.is_undefined) == (
-        "m", "h", "c", True,
-    )  # fmt: skip
+        "m",
+        "h",
+        "c",
+        True,
+    )
 
 
 def test_a_long_message_is_cut() -> None:

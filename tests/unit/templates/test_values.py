@@ -59,16 +59,28 @@ def test_an_undefined_value_fails_at_any_depth() -> None:
 #: Reading files, importing, warning, parsing Python: nothing of it happens while a template
 #: renders.
 OUT_OF_REACH = (
-    OSError, ImportError, EOFError, BufferError, ReferenceError, SyntaxError, SystemError, Warning,
-    StopIteration, StopAsyncIteration, BaseExceptionGroup,
-)  # fmt: skip
+    OSError,
+    ImportError,
+    EOFError,
+    BufferError,
+    ReferenceError,
+    SyntaxError,
+    SystemError,
+    Warning,
+    StopIteration,
+    StopAsyncIteration,
+    BaseExceptionGroup,
+)
 
 
 def all_exceptions() -> list[type[Exception]]:
     """Return the exceptions of Python and Jinja that are within reach."""
     results = [
-        *vars(builtins).values(), *vars(jinja2.exceptions).values(), re.error, json.JSONDecodeError,
-    ]  # fmt: skip
+        *vars(builtins).values(),
+        *vars(jinja2.exceptions).values(),
+        re.error,
+        json.JSONDecodeError,
+    ]
     classes = [one for one in results if isinstance(one, type) and issubclass(one, Exception)]
     kinds = [one for one in classes if one is not Exception]
     return [kind for kind in kinds if not issubclass(kind, OUT_OF_REACH)]
@@ -89,8 +101,10 @@ def test_every_exception_of_a_rendering_template_is_translated(kind: type[Except
         (LookupError("unknown encoding: x"), "unknown encoding: x"),
         (OverflowError("too large"), "too large"),
         (FloatingPointError("f"), "f"),
-        (RecursionError("maximum recursion depth exceeded"),
-         "the template calls itself too often, or the value is nested too deeply"),
+        (
+            RecursionError("maximum recursion depth exceeded"),
+            "the template calls itself too often, or the value is nested too deeply",
+        ),
         (RuntimeError("r"), "r"),
         (MemoryError(), "the template needs more memory than is available"),
         (TypeError("t"), "t"),
@@ -103,7 +117,7 @@ def test_every_exception_of_a_rendering_template_is_translated(kind: type[Except
         (jinja2.exceptions.UndefinedError("x"), "x"),
         (MissingName("x"), "x"),
     ],
-)  # fmt: skip
+)
 def test_each_exception_has_its_message(error: Exception, message: str) -> None:
     """The user reads what is wrong with the row, not the name of a Python class."""
     assert translate_error(error).message == message

@@ -56,9 +56,12 @@ def run_pytest(folder: Path, *words: str, is_new: bool = False) -> tuple[int, st
     environment = {name: os.environ[name] for name in names}
     environment |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "XDG_CACHE_HOME": str(folder / "cache")}
     settings: dict[str, Any] = {
-        "cwd": folder, "env": environment, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT,
+        "cwd": folder,
+        "env": environment,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.STDOUT,
         "text": True,
-    }  # fmt: skip
+    }
     with (
         subprocess.Popen([sys.executable, "-m", "pytest", *given], **settings)
         if is_new

@@ -32,10 +32,13 @@ PAGE = "/?token=a-token-of-the-tests"
 BARE = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 OPENING = [HOST, ("Sec-Fetch-Mode", "navigate"), ("Sec-Fetch-Dest", "document")]
 ALL = {
-    "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer", "Cross-Origin-Resource-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin", "Cache-Control": "no-store",
-}  # fmt: skip
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
 REQUESTS = [
     ("GET", PAGE, [HOST]),
     ("GET", "/", [HOST]),

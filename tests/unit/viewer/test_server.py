@@ -80,10 +80,15 @@ def test_other_methods_are_refused(client: Client, method: str) -> None:
 
 
 NO_REQUESTS = {
-    b"GET / HTTP/2.0": 505, b"GET /": 400, b"nonsense": 400, b"\x16\x03\x01\x02\x00\x01\x00": 400,
-    b"GET / HTTP/1.1 x": 400, b"GET /" + b"a" * 70_000 + b" HTTP/1.1": 414,
-    b"GET / HTTP/1.1" + b"\r\nX: y" * 150: 431, b"GET / HTTP/1.1\r\nX: " + b"y" * 70_000: 431,
-}  # fmt: skip
+    b"GET / HTTP/2.0": 505,
+    b"GET /": 400,
+    b"nonsense": 400,
+    b"\x16\x03\x01\x02\x00\x01\x00": 400,
+    b"GET / HTTP/1.1 x": 400,
+    b"GET /" + b"a" * 70_000 + b" HTTP/1.1": 414,
+    b"GET / HTTP/1.1" + b"\r\nX: y" * 150: 431,
+    b"GET / HTTP/1.1\r\nX: " + b"y" * 70_000: 431,
+}
 
 
 @pytest.mark.parametrize(("words", "status"), NO_REQUESTS.items())

@@ -160,7 +160,7 @@ def refuse(message: str, *, status: int = 400) -> NoReturn:
 
 def raise_not_found(what: str = "not found") -> NoReturn:
     """Raise E703: the requested object does not exist."""
-    raise ServeError("E703", what, status=404, hint="the list of runs shows what there is")
+    raise ServeError("E703", what, status=404, hint="see the list of runs")
 
 
 def _forbid_other_site() -> NoReturn:

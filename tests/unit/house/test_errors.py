@@ -22,7 +22,7 @@ from answerkey.errors import (
 ERROR = DataError("E204", "what", where=Place("a.jsonl", 3, None, "s1", "answer"), hint="do this")
 
 
-def test_an_error_says_what_where_and_what_to_do() -> None:
+def test_an_error_says_what_happened_where_and_what_to_do() -> None:
     """The text has three lines: what, where, help."""
     assert str(ERROR) == "error[E204]: what\n  --> a.jsonl:3, column `answer`\n  = help: do this"
 

@@ -92,7 +92,7 @@ NO_REQUESTS = {
 
 
 @pytest.mark.parametrize(("words", "status"), NO_REQUESTS.items())
-def test_what_is_no_request_is_refused_in_the_same_form(
+def test_malformed_requests_are_refused_in_the_same_form(
     client: Client, words: bytes, status: int
 ) -> None:
     """As JSON, with all headers."""

@@ -85,7 +85,7 @@ class Guard:
         if _PATH.fullmatch(path) is None:
             raise_not_found()
         # Other sites may neither request data nor embed the page, but may link to it.
-        if is_cross_site(request) and not (is_page and is_navigation(request)):
+        if is_cross_site(request) and not (is_page and opens_page(request)):
             _forbid_other_site()
         _, *parts = path.split("/")
         return HostAddress(() if is_page else tuple(parts), query)
@@ -173,7 +173,7 @@ def is_cross_site(request: PageRequest) -> bool:
     return site.lower() in {"cross-site", "same-site"}
 
 
-def is_navigation(request: PageRequest) -> bool:
+def opens_page(request: PageRequest) -> bool:
     """Return whether the browser says that it is opening a page, not in a frame."""
     return (
         request.find("Sec-Fetch-Mode") == "navigate"

@@ -477,7 +477,7 @@ def find_dataset_findings(
             "DUPLICATE_QUESTIONS",
             f"{format_part(same.rows, tally.rows)} rows repeat a question with its options, word "
             "for word.",
-            "drop all but one, or cluster by them: the same question twice is no second "
+            "drop all but one, or cluster by them: the same question twice is not a second "
             "observation",
             same.rows,
             {"groups": same.groups, "contradicting": same.contradicting},

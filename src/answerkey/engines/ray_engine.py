@@ -426,7 +426,7 @@ class Dispatch:
             return Crash(shorten(error), is_node=False)
         except kinds.RayError as error:
             raise EngineError(
-                "E602", f"Ray failed: {shorten(error)}", hint="look at `ray status`"
+                "E602", f"Ray failed: {shorten(error)}", hint="check `ray status`"
             ) from error
         return answer
 

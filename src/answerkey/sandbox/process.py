@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 from answerkey.sandbox import worker
-from answerkey.sandbox.snippet import CALL_FORMS, Snippet
+from answerkey.sandbox.snippet import FORMS, Snippet
 
 SnippetErrorKind = Literal["load", "raised", "timeout", "memory", "died", "bad_value"]
 #: The time to start the interpreter, which is slow on a busy machine; it does not count as the
@@ -115,7 +115,7 @@ class SnippetProcess:
             "source": self.snippet.source,
             "function": function,
             "label": self.snippet.label,
-            "most": len(CALL_FORMS[function]),
+            "most": len(FORMS[function]),
             "memory_bytes": self.memory_bytes,
             "seconds": self.seconds,
         }

@@ -16,7 +16,7 @@ from answerkey.errors import Place, SpecError
 from answerkey.text import format_count, parse_syntax
 
 #: The signatures that a function may have: one argument, or two.
-CALL_FORMS = {
+FORMS = {
     "compute_scores": ["compute_scores(sample)", "compute_scores(sample, solver_output)"],
     "compute_metrics": ["compute_metrics(scores)"],
     "infer": ["infer(messages)", "infer(messages, environment)"],
@@ -59,9 +59,7 @@ def check_snippet(snippet: Snippet) -> SpecError | None:
     if reason is None:
         return None
     message = f"Python snippet of `{snippet.label}`: {reason}"
-    hint = (
-        f"write a function `{' or '.join(CALL_FORMS[snippet.function])}`, with `def` or `async def`"
-    )
+    hint = f"write a function `{' or '.join(FORMS[snippet.function])}`, with `def` or `async def`"
     return SpecError("E108", message, where=snippet.place, hint=hint)
 
 
@@ -82,7 +80,7 @@ def _find_mistake(snippet: Snippet) -> str | None:
         return None
     count = len(parameters.posonlyargs) + len(parameters.args)
     required = count - len(parameters.defaults)
-    is_callable = count > 0 and required <= len(CALL_FORMS[name])
+    is_callable = count > 0 and required <= len(FORMS[name])
     if not is_callable or None in parameters.kw_defaults:
         return f"`{name}` cannot be called with the arguments it is given"
     return None

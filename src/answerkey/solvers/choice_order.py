@@ -55,9 +55,7 @@ class Pride:
     def __post_init__(self) -> None:
         if not 0 < self.share < 1:
             raise SpecError(
-                "E108",
-                f"`share` is {self.share!r}",
-                hint="it must be between 0 and 1, such as 0.05",
+                "E108", f"`share` is {self.share!r}", hint="between 0 and 1, such as 0.05"
             )
 
     def chooses(self, row: Row) -> bool:

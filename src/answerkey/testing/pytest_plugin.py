@@ -32,9 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--answerkey-model", metavar="NAME", help="call this model instead of those in the files"
     )
     group.addoption(
-        "--answerkey-baseline",
-        metavar="RUN",
-        help="fail if a run is significantly worse than this one",
+        "--answerkey-baseline", metavar="RUN", help="fail if significantly worse than RUN"
     )
     group.addoption("--answerkey-out", metavar="DIR", help="keep the runs in this folder")
 

@@ -94,9 +94,7 @@ class RequestHandler:
         if request.content_type != "multipart/form-data":
             raw = await request.content.read()
         body = _parse(raw)
-        counts = (
-            self.asked
-        )  # a request that was open during `forget` is closed in the counts it was opened in
+        counts = self.asked  # a request open during `forget` is closed in the old counts
         headers = {}
         for name, value in request.headers.items():
             headers[name.lower()] = value

@@ -85,7 +85,7 @@ class Guard:
         if _PATH.fullmatch(path) is None:
             raise_not_found()
         # Other sites may neither request data nor embed the page, but may link to it.
-        if is_cross_site(request) and not (is_page and is_navigation(request)):
+        if is_cross_site(request) and not (is_page and opens_page(request)):
             _forbid_other_site()
         _, *parts = path.split("/")
         return HostAddress(() if is_page else tuple(parts), query)
@@ -160,7 +160,7 @@ def refuse(message: str, *, status: int = 400) -> NoReturn:
 
 def raise_not_found(what: str = "not found") -> NoReturn:
     """Raise E703: the requested object does not exist."""
-    raise ServeError("E703", what, status=404, hint="the list of runs shows what there is")
+    raise ServeError("E703", what, status=404, hint="see the list of runs")
 
 
 def _forbid_other_site() -> NoReturn:
@@ -173,7 +173,7 @@ def is_cross_site(request: PageRequest) -> bool:
     return site.lower() in {"cross-site", "same-site"}
 
 
-def is_navigation(request: PageRequest) -> bool:
+def opens_page(request: PageRequest) -> bool:
     """Return whether the browser says that it is opening a page, not in a frame."""
     return (
         request.find("Sec-Fetch-Mode") == "navigate"

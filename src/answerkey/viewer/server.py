@@ -34,7 +34,7 @@ from answerkey.viewer.guard import (
     HostAddress,
     PageRequest,
     is_cross_site,
-    is_navigation,
+    opens_page,
     raise_not_found,
     refuse,
 )
@@ -274,9 +274,7 @@ class ViewerApp:
         if error.code == "E704" and request is not None and _asks_for_page(request):
             # A browser that reloads the page can continue from there, so to it this is not an
             # error.
-            is_again = (
-                request.target == "/" and is_navigation(request) and not is_cross_site(request)
-            )
+            is_again = request.target == "/" and opens_page(request) and not is_cross_site(request)
             if is_again:
                 status = 200
             return self._respond(status, LOCKED_PAGE.encode(), LOCKED_POLICY)

@@ -43,7 +43,7 @@ def test_importing_the_adapters_loads_the_reader_and_no_program() -> None:
     assert run_python("-c", script, check=True).stdout.strip() == "[]"
 
 
-def test_a_reward_is_what_the_reader_says() -> None:
+def test_a_reward_is_1_for_the_answer_and_0_for_all_others() -> None:
     """On the whole open corpus, with choices, answers and options of each completion."""
     rows = load_corpus()
     answers = [row["label"] or row["choices"][0] for row in rows]
@@ -119,7 +119,7 @@ def test_an_answer_that_cannot_be_right_is_an_error(
 
 
 def test_the_filter_makes_each_response_a_choice_or_the_fallback() -> None:
-    """Several responses of a document stay several; one that is no text states nothing."""
+    """Several responses of a document stay separate; a response that is not text states nothing."""
     responses: list[list[object]] = [["The answer is (B).", "Both A and B."], ["Perth", None]]
     result = LmEvalFilter().apply(responses, [{"choices": CITIES}, {"choices": CITIES}])
     assert result == [["B", "[invalid]"], ["C", "[invalid]"]]

@@ -18,7 +18,7 @@ Make = Callable[..., ak.Run]
 
 
 def rows_of(said: Sequence[str], truths: str = TRUTHS, **columns: Any) -> list[Row]:  # noqa: ANN401 - any cells
-    """Return a row for each text that was said; `?` is no choice."""
+    """Return a row for each reply; `?` is not a choice."""
     return [
         {"sample_id": f"q{place}", "answer": truth, "completion": text}
         | {name: values[place] for name, values in columns.items()}
@@ -28,7 +28,7 @@ def rows_of(said: Sequence[str], truths: str = TRUTHS, **columns: Any) -> list[R
 
 @pytest.fixture
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
-    """Return a maker of runs below `runs`, from letters that were said, or from rows.
+    """Return a function that creates runs below `runs`, from letters or from rows.
 
     Where each sample was answered several times (`AB`), every letter is a trial.
     """

@@ -84,7 +84,7 @@ def test_other_samples_and_truths_are_refused(make: Make, other: list[Any], mess
         assert ak.compare(*runs, common=True).tasks[0].samples == 5
 
 
-def test_what_is_no_comparison_is_refused(make: Make, tmp_path: Path) -> None:
+def test_meaningless_comparisons_are_refused(make: Make, tmp_path: Path) -> None:
     """One run, the same run twice, one that is not complete, and names that a run lacks."""
     runs = [make("a", SAME), make("b", SAME)]
     for refused in ((runs[0], None), (runs[0], runs[0])):
@@ -145,15 +145,19 @@ def test_clusters_decide_by_a_t_test(make: Make) -> None:
 @pytest.mark.parametrize(
     ("change", "texts"),
     [
-        ({"extraction": "first_character_literal", "key": "mine"},
-         ["the tasks of `a` and `b` differ", "`is_correct` of `mine` in `b`"]),
+        (
+            {"extraction": "first_character_literal", "key": "mine"},
+            ["the tasks of `a` and `b` differ", "`is_correct` of `mine` in `b`"],
+        ),
         ({"metrics": [{"type": "mean", "field": "is_correct"}], "display_name": "Other"}, []),
     ],
-)  # fmt: skip
-def test_other_rules_are_told(make: Make, change: dict[str, object], texts: list[str]) -> None:
-    """Runs scored by other rules can be compared, which is said.
+)
+def test_different_extraction_rules_give_a_notice(
+    make: Make, change: dict[str, object], texts: list[str]
+) -> None:
+    """Runs scored by different rules can be compared, with a notice.
 
-    Metrics and names are no other rules.
+    Different metrics and names are not different rules.
     """
     changed = make("b", SAME, definition={"scorers": [{**SCORER, **change}]})
     result = ak.compare(make("a", SAME), changed)

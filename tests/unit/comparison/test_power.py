@@ -87,13 +87,13 @@ def test_what_cannot_be_planned_is_refused(options: dict[str, Any], message: str
 
 
 @pytest.mark.parametrize("words", ["--difference x", "--accuracy 1/0", "--accuracy 2"])
-def test_what_is_no_number_is_refused(call: Call, words: str) -> None:
+def test_text_that_is_not_a_number_is_refused(call: Call, words: str) -> None:
     """E119 with what to write."""
     refused = call("power", *words.split())
     assert (refused.code, "error[E119]" in refused.err) == (2, True)
 
 
-def test_what_the_command_says(call: Call) -> None:
+def test_the_command_prints_the_plan(call: Call) -> None:
     """A table of usual differences, what the samples show, and how often.
 
     `--json` has the same in full.
@@ -110,7 +110,7 @@ def test_what_the_command_says(call: Call) -> None:
     assert (plan["samples"], plan["basis"]) == (None, "accuracy 0.8, correlation 0")
 
 
-def test_without_a_variance_the_largest_is_taken_and_said(call: Call) -> None:
+def test_without_a_variance_the_largest_is_assumed_with_a_warning(call: Call) -> None:
     """A difference alone is enough: accuracy 0.5, at which right and wrong answers vary most."""
     shown = call("power", "--difference", "0.02")
     assert shown.out == call("power", "--difference", "0.02", "--accuracy", "0.5").out

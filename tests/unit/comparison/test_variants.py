@@ -66,7 +66,7 @@ def test_every_variant_is_a_task_on_the_same_samples(tmp_path: Path, call: Calle
     assert found["comparison"]["pairs"][0]["difference"] == -0.5
 
 
-def test_a_run_that_is_not_complete_says_nothing_about_variants(tmp_path: Path) -> None:
+def test_an_incomplete_run_has_no_variants_summary(tmp_path: Path) -> None:
     """It goes on where it stopped, and says it then."""
     task = write(tmp_path, POLITE)
     files: dict[str, Any] = {"dataset": tmp_path / "rows.jsonl", "out": tmp_path / "out"}
@@ -102,7 +102,7 @@ def test_recorded_completions_are_those_of_the_task_itself(tmp_path: Path, call:
         (None, "", "the task's solver has none"),
     ],
 )
-def test_mistakes_in_a_variant_are_told(
+def test_mistakes_in_a_variant_are_reported(
     tmp_path: Path, variant: dict[str, Any] | None, code: str, said: str, call: Called
 ) -> None:
     """With code and message; a task that asks nothing has no prompt to vary."""

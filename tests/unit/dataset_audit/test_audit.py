@@ -64,7 +64,7 @@ def count(found: DatasetAudit) -> dict[str, int]:
 
 
 def test_sound_questions_have_no_findings(tmp_path: Path) -> None:
-    """Distinct questions with truths in all places stand out in nothing."""
+    """Distinct questions with truths in all positions give no findings."""
     result = audit(write(tmp_path, make_rows(40)))
     assert result.findings == ()
     assert (result.rows, result.every.n, result.every.chance) == (40, 40, 0.25)
@@ -112,7 +112,7 @@ ODD = {
 
 @pytest.mark.parametrize("case", ODD)
 def test_odd_rows_are_counted_by_kind(tmp_path: Path, case: str) -> None:
-    """Each kind is told with the number of its rows, the gravest first."""
+    """Each kind is reported with its number of rows, the most serious first."""
     rows, kinds = ODD[case]
     assert list(count(audit(write(tmp_path, rows))).items()) == list(kinds.items())
 
@@ -130,7 +130,7 @@ def test_findings_say_where_and_what(tmp_path: Path) -> None:
     assert others.sentence.endswith("such an option is right in 1 of 2 (50.0 %).")
 
 
-def test_questions_that_are_asked_twice(tmp_path: Path) -> None:
+def test_repeated_questions_are_found(tmp_path: Path) -> None:
     """The same question with the same options in any order is found, and so are truths that
     contradict.
     """
@@ -153,7 +153,7 @@ def test_questions_that_are_asked_twice(tmp_path: Path) -> None:
 
 
 def test_several_files_are_one_dataset(tmp_path: Path) -> None:
-    """A question of one file that stands in another one is found, with both places."""
+    """A question that is in two files is found, with both places."""
     rows = make_rows(20)
     test = write(tmp_path, rows[:10], "test.jsonl")
     training = write(tmp_path, rows[9:], "train.jsonl")
@@ -203,8 +203,8 @@ def test_blocks_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert audit(path) == whole
 
 
-def test_a_task_says_where_its_parts_are(tmp_path: Path) -> None:
-    """The templates of a task's scorer are used as they are.
+def test_a_task_defines_where_the_parts_of_a_question_are(tmp_path: Path) -> None:
+    """The templates of a task's scorer are used unchanged.
 
     Config values and a dataset may be given.
     """
@@ -221,7 +221,7 @@ def test_a_task_says_where_its_parts_are(tmp_path: Path) -> None:
         audit(task, path)
 
 
-def test_what_cannot_be_found_is_asked_for(tmp_path: Path) -> None:
+def test_a_missing_part_is_an_error_that_names_the_option(tmp_path: Path) -> None:
     """A file, a question column, names for the columns of a headerless file: each error says
     how.
     """

@@ -36,7 +36,7 @@ PARTS: dict[str, tuple[dict[str, Any], Sequence[str], str, int]] = {
 
 @pytest.mark.parametrize("case", PARTS)
 def test_parts_are_found_by_their_names(case: str) -> None:
-    """Options may stand in columns of their own, in mappings, or under their labels."""
+    """Options may be in columns of their own, in mappings, or under their labels."""
     row, options, labels, truth = PARTS[case]
     result = read_recognised({"question": "q", **row})
     assert (result.text, result.truth) == ("q", truth)
@@ -64,7 +64,7 @@ DAMAGED = {
 
 @pytest.mark.parametrize(("kinds", "texts"), [("", SOUND), *DAMAGED.items()])
 def test_each_kind_of_damage_is_found_once(kinds: str, texts: list[str]) -> None:
-    """Damage is told by kind; texts of any language are no damage."""
+    """Damage is reported by kind; text in any language is not damage."""
     for text in texts:
         assert list(find_damage(text)) == kinds.split(), text
 

@@ -101,7 +101,9 @@ class _Deadly:
     [(os._exit, [3, 3]), (_Deadly(), [b"x" * 2_000_000] * 2)],
     ids=["work", "start"],
 )
-def test_a_dead_worker_is_told(function: Callable[[object], object], chunks: list[object]) -> None:
+def test_a_dead_worker_is_reported(
+    function: Callable[[object], object], chunks: list[object]
+) -> None:
     """It is E602, never a broken pipe for what it has not read; no other one is left behind."""
     with pytest.raises(EngineError, match=r"E602.*a worker process ended: exit code 3"):
         list(map_processes(function, chunks, 2))
@@ -218,7 +220,7 @@ def test_local_engine_reads_one_chunk_at_a_time() -> None:
         ("spark", None, "E601.*engines: `local`, `ray`$"),
     ],
 )
-def test_an_engine_that_is_not_there_is_refused(
+def test_an_unknown_engine_is_refused(
     name: str, address: str | None, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is missing is named, with the way to get it; so is an address that would be ignored."""

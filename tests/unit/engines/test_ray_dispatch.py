@@ -165,7 +165,7 @@ def _every_turn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(ray: FakeRay, chunks: Any, function: Callable[[Any], object] | None = None) -> list[Any]:  # noqa: ANN401 - whatever they are
-    """Return what comes of the chunks; ten times each unless told."""
+    """Return the results of the chunks; ten times each by default."""
     payload = pickle.dumps(function or partial(operator.mul, 10))
     return list(Dispatch(ray, payload).map(chunks))
 
@@ -207,7 +207,7 @@ def test_cores_are_counted_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_an_autoscaler_sees_tasks_that_wait() -> None:
-    """Also when there is no node at all yet; never more than there are cores, or a few."""
+    """Even if there is no node yet; never more than the number of cores, or a few."""
     ray = FakeRay(0)
     ray.change = {3: 2, 6: 40}.get
     run(ray, range(1_000))
@@ -216,7 +216,9 @@ def test_an_autoscaler_sees_tasks_that_wait() -> None:
 
 
 def test_what_waits_for_an_earlier_chunk_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While the first is not done, answers of so many bytes are held, and one for each place."""
+    """Until the first is done, answers up to the limit in bytes are held, and at least one for each
+    slot.
+    """
     monkeypatch.setattr(ray_engine, "MAX_HELD_BYTES", 20_000)
     read: list[bytes] = []
 
@@ -338,7 +340,7 @@ def test_a_node_with_another_version_does_nothing(*, is_search: bool) -> None:
         ray_engine.open_node_answer(answer_chunk("0.0.1", b"", b"", is_search=is_search))
 
 
-def test_a_node_without_a_package_says_so() -> None:
+def test_a_missing_package_on_a_node_is_reported() -> None:
     """It is E601, which names the package."""
     function = pickle.dumps(operator.add).replace(b"_operator", b"_operatox")
     answer = answer_chunk(__version__, function, pickle.dumps(1), is_search=False)

@@ -303,7 +303,7 @@ def test_a_broken_solver_is_the_only_mistake(project: Project) -> None:
     assert [error.code for error in errors] == ["E108"]
 
 
-def test_too_few_examples_are_told_once(project: Project) -> None:
+def test_too_few_examples_are_reported_once(project: Project) -> None:
     """What the task asks for is at fault, not each of the rows: one error, where the task asks for
     it.
     """

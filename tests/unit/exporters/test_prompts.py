@@ -142,7 +142,7 @@ PASSING = {"solver": {"type": "pass_through_solver", "trace_column": "answer"}}
         ("p.csv", {"scorers": [SCORER | {"choices": ["A", "C"]}]}, "error[E204]"),
     ],
 )
-def test_what_cannot_be_written_is_told(
+def test_unwritable_files_are_reported(
     write: Callable[..., Path], call: Call, out: str, definition: dict[str, Any], message: str
 ) -> None:
     """An ending that says nothing, a task that asks nothing, a folder that is not there.

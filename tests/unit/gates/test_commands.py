@@ -161,8 +161,8 @@ def test_files_for_others_are_written(call: Call) -> None:
         assert count(f"{line[0]}.xml", "failures") == "1"
 
 
-def test_an_error_is_told_in_the_files_too(call: Call) -> None:
-    """Whoever reads only the files learns that there is no run.
+def test_an_error_is_written_to_the_files_too(call: Call) -> None:
+    """A program that reads only the files learns that there is no run.
 
     Without files nothing is written.
     """

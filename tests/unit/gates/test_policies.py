@@ -255,7 +255,7 @@ def test_the_caller_brings_policies_of_their_own(write: Write) -> None:
 
 @pytest.mark.parametrize(("file", "code"), [("task.yaml", "E108"), ("gone.yaml", "E101")])
 def test_a_file_without_policies_is_refused(write: Write, file: str, code: str) -> None:
-    """Whoever names a file for its policies is told when it has none."""
+    """A file named for its policies must have some."""
     assert [error.code for error in load(write, policies=file).errors] == [code]
 
 
@@ -270,7 +270,7 @@ def test_config_values_of_the_evaluation_stand_in_rules(write: Write) -> None:
 
 
 def test_a_broken_task_hides_nothing_and_invents_nothing(write: Write) -> None:
-    """Where a task cannot be built, no metric is said to be missing."""
+    """If a task cannot be built, no metric is reported as missing."""
     broken = json.loads(json.dumps(TASK).replace("string_equals_mcqa", "string_equals_mcq"))
     write(one("{type: exists, metric: bleu}"), task=broken)
     assert [error.code for error in load_plan("run.yaml").errors] == ["E109"]

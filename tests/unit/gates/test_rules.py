@@ -140,7 +140,7 @@ def test_not_worse_is_decided_pair_by_pair(run: Runner, tmp_path: Path) -> None:
 
 
 def test_without_a_baseline_nothing_is_decided(run: Runner, tmp_path: Path) -> None:
-    """The first run has none; a later look decides it, and leaves the run as it is."""
+    """The first run has none; it can be decided later, without changing the run."""
     run("base")
     new = run("new", WORSE, rule("not_worse"))
     assert only_gate(new).status == "NOT_DECIDED"
@@ -149,7 +149,7 @@ def test_without_a_baseline_nothing_is_decided(run: Runner, tmp_path: Path) -> N
     assert only_gate(ak.load_run(tmp_path / "new")).status == "NOT_DECIDED"
 
 
-def test_a_baseline_that_is_no_run_is_found_at_once(run: Runner, tmp_path: Path) -> None:
+def test_a_baseline_that_is_not_a_run_is_refused_at_once(run: Runner, tmp_path: Path) -> None:
     """A mistyped folder costs nothing."""
     with pytest.raises(RunError, match="the baseline of rule `baseline` cannot be read") as caught:
         run("new", baseline=tmp_path / "gone")
@@ -158,7 +158,7 @@ def test_a_baseline_that_is_no_run_is_found_at_once(run: Runner, tmp_path: Path)
 
 
 def test_a_stored_baseline_that_is_gone_leaves_its_rule_open(run: Runner, tmp_path: Path) -> None:
-    """Whoever looks at an old run again is not stopped by what others deleted."""
+    """An old run can be shown again even if its baseline was deleted."""
     run("base")
     new = run("new", baseline=tmp_path / "base")
     assert only_gate(new).status == "PASS"

@@ -37,7 +37,7 @@ NO_BASELINE = GateCheck("mcqa", "", OPEN, note="no baseline is given")
 
 
 def gate(definition: Stated, *checks: GateCheck, **fields: Any) -> Gate:  # noqa: ANN401 - of Gate
-    """Return a gate that stands as its first check does."""
+    """Return a gate with the status of its first check."""
     status = fields.pop("status", checks[0].status)
     return Gate("release", "rule", status, definition, "rule", checks=checks, **fields)
 
@@ -91,7 +91,7 @@ def with_gates(run: Run, *gates: Gate) -> Run:
         (NOT_WORSE, NO_BASELINE, "no baseline is given"),
     ],
 )  # fmt: skip
-def test_a_gate_says_what_was_needed(definition: Stated, found: GateCheck, sentence: str) -> None:
+def test_a_gate_states_its_requirement(definition: Stated, found: GateCheck, sentence: str) -> None:
     """Value, bound, need and n.
 
     With as many digits as it takes to tell number and threshold apart.
@@ -108,7 +108,7 @@ def test_a_gate_says_what_was_needed(definition: Stated, found: GateCheck, sente
         (LEAST, check(PASS, 0.9), None),
     ],
 )  # fmt: skip
-def test_a_gate_says_what_to_do(
+def test_a_failed_gate_gives_advice(
     run: Run, definition: Stated, found: GateCheck, advice: str | None
 ) -> None:
     """Which command shows more."""

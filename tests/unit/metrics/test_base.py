@@ -70,7 +70,9 @@ def test_label_is_the_text_of_a_value(value: object, label: str) -> None:
     ],
     ids=["metric key", "scorer key", "no longer name hides another", "numbered"],
 )
-def test_names_are_told_apart(groups: list[tuple[str, str, list[str]]], names: list[str]) -> None:
+def test_equal_names_become_distinct(
+    groups: list[tuple[str, str, list[str]]], names: list[str]
+) -> None:
     """By the metric's key, else also the scorer's, else a number; a name that is unique stays."""
     given: list[ValueGroup] = []
     for scorer, metric, own in groups:
@@ -135,7 +137,7 @@ def test_a_name_that_no_value_can_have_is_refused() -> None:
         (Max("hits"), False),
     ],
 )
-def test_what_lies_between_0_and_1_is_known(metric: Metric, *, is_share: bool) -> None:
+def test_values_between_0_and_1_are_known_as_shares(metric: Metric, *, is_share: bool) -> None:
     """Right or wrong, and shares by their kind."""
     assert expected_names(metric).is_share is is_share
 
@@ -145,7 +147,7 @@ def test_what_lies_between_0_and_1_is_known(metric: Metric, *, is_share: bool) -
     [(2, 1), (1, 3), (9, 4), (10**40 + 1, 7), (1, 10**600), (10**600, 3), (1, 2**2148)],
 )
 def test_root_is_the_nearest_float(top: int, bottom: int) -> None:
-    """The root lies nearer to the true one than half a step to either neighbour."""
+    """The root is less than half a step from the true one."""
     square = Fraction(top, bottom)
     nearest = root(square)
     assert nearest is not None

@@ -90,8 +90,8 @@ def test_binary_compares_as_text(positive: str, negative: str) -> None:
     assert measure(metric, truth=[True], said=["True"])["accuracy"].value == 1.0
 
 
-def test_rates_of_nothing_are_none() -> None:
-    """0/0 is no value, and the note says so."""
+def test_rates_without_samples_are_null() -> None:
+    """0/0 has no value, and a note says so."""
     values = measure(BINARY, truth=["no"], said=["no"])
     notes = {"precision": "never predicted", "recall": "never the truth"}
     for name, note in (notes | {"f1_score": "neither predicted nor the truth"}).items():
@@ -102,7 +102,7 @@ def test_rates_of_nothing_are_none() -> None:
 
 
 def test_binary_answers_must_differ() -> None:
-    """Two equal answers cannot be told apart."""
+    """Two equal answers cannot be distinguished."""
     with pytest.raises(SpecError) as caught:
         BinaryClassification("truth", "said", 1, "1")
     assert caught.value.code == "E108"
@@ -145,7 +145,7 @@ def test_class_that_is_never_predicted_has_no_precision() -> None:
     assert values["macro_f1_score"].value == 1 / 3
 
 
-def test_multiclass_without_samples_is_none() -> None:
+def test_multiclass_without_samples_is_null() -> None:
     """Null truths are left out.
 
     Without any truth there is no value. A misspelt field is an error.
@@ -220,7 +220,7 @@ def test_counts_within_a_sample_belong_together() -> None:
 
 
 def test_counts_that_are_none_give_no_value() -> None:
-    """Where every count is missing there is no share and no 0; a count below 0 is an error."""
+    """If every count is missing, the share is null, not 0; a count below 0 is an error."""
     scores = make_scores({"tp": [None, 1], "fp": [1, None]}, status=["SCORED", "FAILED"])
     value = compute(PRECISION, scores)["precision"]
     assert (value.value, value.n, value.note) == (None, 0, "no sample counts towards it")
@@ -299,12 +299,12 @@ def test_the_error_is_the_weighted_distance_in_each_bin() -> None:
     ],
 )  # fmt: skip
 def test_bins_include_their_upper_end(confidence: float, size: int, place: int) -> None:
-    """The float 0.1 is a little more than a tenth, and lies in the second of ten bins."""
+    """The float 0.1 is a little more than a tenth, and is in the second of ten bins."""
     assert find_bin(confidence, size) == place
 
 
 def test_rows_without_a_confidence_are_left_out_and_counted() -> None:
-    """Null, and what is no probability."""
+    """Null, and values that are not probabilities."""
     value = finish([(None, 1.0), (1.5, 1.0), (0.5, 1.5), (0.5, 1.0)])[0]
     assert (value.n, value.n_excluded) == (1, {"null": 1, "outside_0_to_1": 2})
     assert finish([(None, 1.0)])[0].value is None
@@ -344,7 +344,7 @@ def test_kappa_counts_a_missing_prediction_as_disagreement() -> None:
 
 
 def test_kappa_is_none_where_accident_would_explain_all() -> None:
-    """One letter alone is no agreement to speak of."""
+    """With a single letter there is no meaningful agreement."""
     assert measure_kappa({"A": {"A": 3}}) is None
     assert measure_kappa({}) is None
 

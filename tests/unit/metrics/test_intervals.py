@@ -275,14 +275,14 @@ def test_means_of_shares_stay_within_zero_and_one() -> None:
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0])
-def test_means_at_an_end_are_cut_there(value: float) -> None:
+def test_intervals_of_means_are_clipped_to_the_scale(value: float) -> None:
     """A share of all or nothing that has an error is not carried beyond the end."""
     result = average_errors([MetricValue("x", value, 9, std_error=0.1, is_share=True)] * 2)
     assert result.interval is not None
     assert (min(result.interval), max(result.interval))[int(value)] == value
 
 
-def test_degrees_of_freedom_are_those_of_clusters_where_there_are_any() -> None:
+def test_degrees_of_freedom_follow_the_clusters() -> None:
     """One less than the clusters that a value was computed from, else than its samples, and at
     least 1.
     """
@@ -337,7 +337,7 @@ def test_ratios_have_the_interval_of_their_kind() -> None:
         (None, 2, "the spread is too large for a float"),
     ],
 )
-def test_without_a_spread_the_note_says_why(
+def test_a_missing_interval_has_a_note(
     error: float | None, n: int, note: str, *, is_share: bool
 ) -> None:
     """One sample, samples that are alike, or a spread beyond all floats."""
@@ -346,7 +346,7 @@ def test_without_a_spread_the_note_says_why(
 
 
 @pytest.mark.parametrize("value", [1e308, -1e308])
-def test_an_interval_with_an_end_beyond_floats_is_none(value: float) -> None:
+def test_an_interval_beyond_the_range_of_floats_is_null(value: float) -> None:
     """One such end is enough."""
     beyond = Margin(1e308, interval_note="the spread is too large for a float")
     assert bound_value(value, 1e308, 9, "m") == beyond

@@ -144,7 +144,7 @@ def test_text_in_any_row_decides_for_all() -> None:
 
 
 def test_samples_without_all_their_trials_are_left_out_and_counted() -> None:
-    """A sample with a failed call is no 0 and no half.
+    """A sample with a failed call counts neither as 0 nor as a half.
 
     A field that is nowhere is named in the note.
     """
@@ -355,7 +355,7 @@ def test_groups_without_a_value_stay_out_of_the_average() -> None:
 
 
 def test_too_many_groups_are_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A column of ids is no breakdown, and its note says so."""
+    """A column of ids is not a breakdown, and a note says so."""
     assert measure.MAX_GROUPS == 10_000
     monkeypatch.setattr(measure, "MAX_GROUPS", 20)
     for size, listed, note in ((20, 20, None), (21, 0, "there are more than 20 groups")):
@@ -375,7 +375,7 @@ def test_trials_are_grouped_by_their_samples() -> None:
     assert show_groups(value) == [("a", 0.5, 4), ("b", 1.0, 4)]
 
 
-def test_clusters_under_trials_are_those_of_the_samples() -> None:
+def test_trials_use_the_clusters_of_their_samples() -> None:
     """All trials of all samples of a passage are one cluster."""
     scores = make_scores({"x": [1, 0] * 10}, {"letter": ["A", "B"] * 10})
     clusters = {"c": list("aabbccddee")}
@@ -478,7 +478,7 @@ def test_shares_at_an_end_are_kept_within_it(value: float, method: str) -> None:
     assert result.details["clusters"] == 6
 
 
-def test_averages_of_shares_and_others_are_no_shares() -> None:
+def test_averages_of_shares_and_other_values_are_not_shares() -> None:
     """One group whose values are beyond 0 and 1 makes the average a plain number."""
     scores = make_scores({"x": [1, 0, 1, 2, 3, 5]})
     result = finish(Mean("x"), scores, {"g": list("aaabbb")}, Design(group_by=("g",)))
@@ -517,7 +517,7 @@ SCORES = [1, 1, 5, 1, 2, 1]
 
 
 def judge(messages: Any) -> str:  # noqa: ANN401 - a list of messages
-    """Return the verdict on the question whose number stands in the prompt."""
+    """Return the verdict on the question whose number is in the prompt."""
     number = int(re.findall(r"q(\d+)", str(messages[0]["content"]))[0])
     return json.dumps({"reasoning": "so", "score": SCORES[number % len(SCORES)], "confidence": 0.9})
 

@@ -131,7 +131,7 @@ def test_left_out_samples_are_counted_by_reason() -> None:
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf, 10**400])
 def test_values_that_are_not_finite_are_left_out_and_named(number: float) -> None:
-    """NaN, infinity and larger integers than a float holds are no numbers to average."""
+    """NaN, infinity and integers too large for a float cannot be averaged."""
     scores = make_scores({"x": [1.0, number]}, encoded=["x"] * (number == 10**400))
     value = compute(Mean("x"), scores)["x_mean"]
     assert (value.value, value.n, value.n_excluded) == (1.0, 1, {"not_finite": 1})
@@ -176,8 +176,10 @@ def test_fields_are_read_wherever_they_are() -> None:
 @pytest.mark.parametrize(
     "weights", [{}, {"A": "much"}, {"A": True}, {"A": float("nan")}, {"A": None}]
 )
-def test_weights_that_are_none_are_refused(weights: dict[str | bool | float, float]) -> None:
-    """Empty weights, and weights that are no numbers, are the file's mistake."""
+def test_weights_that_are_none_are_refused(
+    weights: dict[str | bool | float, float],
+) -> None:
+    """Empty weights, and weights that are not numbers, are a mistake in the file."""
     with pytest.raises(SpecError) as caught:
         WeightedAverage("x", weights)
     assert caught.value.code == "E108"

@@ -47,7 +47,7 @@ def test_exact_test_agrees_with_scipy(first: int, second: int) -> None:
 
 
 @pytest.mark.parametrize("each", [0, 1, 40])
-def test_as_many_flips_to_both_sides_are_no_evidence(each: int) -> None:
+def test_equal_flips_on_both_sides_are_no_evidence(each: int) -> None:
     """Both p-values are 1, and not more."""
     assert mcnemar(Flips(1, each, each, 1)) == (1.0, 1.0)
 
@@ -186,7 +186,7 @@ def test_smallest_difference_and_samples_undo_each_other() -> None:
     assert smallest_difference(VARIANCE, samples - 1, Aim()) > 0.05
 
 
-def test_power_at_the_smallest_difference_is_the_power_asked_for() -> None:
+def test_power_at_the_smallest_difference_is_the_requested_power() -> None:
     """The test sees it in 80 of 100 cases; without any difference, it errs in 5."""
     smallest = smallest_difference(VARIANCE, 1_000, Aim(power=0.8))
     assert measure_power(VARIANCE, 1_000, smallest, 0.05) == pytest.approx(0.8, abs=1e-5)

@@ -183,7 +183,7 @@ def test_failed_rows_are_counted_by_reason() -> None:
         (["yes"], [], {}),
     ],
 )
-def test_right_answers_are_those_equal_to_one(
+def test_only_values_of_one_are_right_answers(
     values: list[object], encoded: list[str], expected: dict[str, object]
 ) -> None:
     """A score between 0 and 1 is counted apart, text is neither right nor wrong."""
@@ -263,7 +263,9 @@ def list_failures(
 
 
 def test_failures_of_every_scorer_are_counted_with_an_example() -> None:
-    """A scorer beside the main one does not fail unseen; one that does not fail is left out."""
+    """Failures of a scorer other than the main one are shown; a scorer without failures is left
+    out.
+    """
     raised = "SNIPPET_FAILED (raised): KeyError: 'x'"
     own = make_failed([None, raised, None, None], [None, "File 1", None, None])
     bare = make_scores({"x": [1.0]}, {"letter": ["A"]}, status=["FAILED"])
@@ -275,7 +277,7 @@ def test_failures_of_every_scorer_are_counted_with_an_example() -> None:
     assert found == {"mcqa": {"UNKNOWN": {"count": 1, "example": example}}}
 
 
-def test_reasons_are_grouped_by_what_they_have_in_common() -> None:
+def test_reasons_are_grouped_by_their_common_prefix() -> None:
     """What was raised groups them, not the text that may name a value of the row."""
     slow = "SNIPPET_FAILED (timeout): the snippet took longer than its limit of 10 s"
     raised = [f"SNIPPET_FAILED (raised): KeyError: {key!r}" for key in "xy"]
@@ -353,7 +355,7 @@ def test_verdicts_are_compared_where_both_say_right_or_wrong() -> None:
     assert (result["only_theirs"], result["only_ours"]) == (4, 2)
 
 
-def test_what_is_not_said_is_not_compared() -> None:
+def test_missing_verdicts_are_not_compared() -> None:
     """Neither without their column, nor where our scorer does not say right or wrong in numbers."""
     said = make_said([1.0, 0.0])
     ids, plain = said.frame["sample_id"], Completions.from_frame(said.frame.drop("their_score"))
@@ -419,7 +421,7 @@ def test_a_sample_counts_as_its_worst_trial() -> None:
 
 
 def show_twice(left: list[str | None], extra: list[bool] | None = None) -> Samples:
-    """Return two samples, each in two orders and asked twice."""
+    """Return two samples, each in two orders and two trials."""
     orders = pl.DataFrame({"base_sample_id": list("aabb")})
     orders = orders.with_columns(left_in_place=pl.Series(left, dtype=pl.String))
     if extra is not None:
@@ -429,7 +431,7 @@ def show_twice(left: list[str | None], extra: list[bool] | None = None) -> Sampl
 
 
 def test_a_sample_counts_as_its_worst_row_in_any_order() -> None:
-    """Both samples have an invalid or failed row; the counts of all rows stand beside them."""
+    """Both samples have an invalid or failed row; the counts of all rows are given, too."""
     samples = show_twice([None, None, "REFERS_TO_LABELS", "REFERS_TO_LABELS"])
     totals = count_verdicts(samples, make_completions_of_trials(), {"mcqa": judge()}, 2)
     assert (totals["counts"]["samples"], totals["counts"]["valid"]) == (2, 0)
@@ -448,7 +450,7 @@ def test_rows_that_estimate_a_prior_are_counted_apart_unless_their_call_failed()
 
 
 def test_category_column_is_the_first_known_name() -> None:
-    """`category` comes before `subject`, wherever they stand."""
+    """`category` comes before `subject`, whatever their positions."""
     assert find_category_column(["question", "subject", "category"]) == "category"
     assert find_category_column(["topic", "domain"]) == "topic"
     assert find_category_column(["question", "answer"]) is None

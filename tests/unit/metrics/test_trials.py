@@ -66,8 +66,8 @@ def test_a_sample_is_scored_when_all_its_trials_are() -> None:
     assert aggregate_scores(scores, TWO).frame["excluded_by"].to_list() == ["rule", None]
 
 
-def test_what_is_no_number_becomes_a_list() -> None:
-    """Metadata, and values that are no numbers, are what each trial says, in order."""
+def test_values_other_than_numbers_become_lists() -> None:
+    """Metadata, and values that are not numbers, become lists of the trials' values, in order."""
     choices = {"choice": ["A", "B", None, "B"]}
     scores = make_scores({"label": ["a", 1, 2, 3]}, choices, encoded=["label"])
     rows = list(aggregate_scores(scores, TWO).rows())
@@ -75,10 +75,12 @@ def test_what_is_no_number_becomes_a_list() -> None:
     assert [dict(row.metadata) for row in rows] == [{"choice": ["A", "B"]}, {"choice": [None, "B"]}]
 
 
-def test_lists_are_what_was_said() -> None:
-    """Stored as it is written, not as escapes; -0.0 is told apart from 0.0."""
-    metadata: dict[str, Sequence[object]] = {"choice": ["é", "答", "", "a"]}
-    metadata["y"] = [0.0, 1.0, -0.0, 1.0]
+def test_lists_hold_the_values_of_all_trials() -> None:
+    """Text is stored without escapes; -0.0 is distinguished from 0.0."""
+    metadata: dict[str, Sequence[object]] = {
+        "choice": ["é", "答", "", "a"],
+        "y": [0.0, 1.0, -0.0, 1.0],
+    }
     scores = make_scores({"x": [1] * 4}, metadata)
     stored = aggregate_scores(scores, TWO).frame["metadata"].struct.unnest()
     assert stored["choice"].to_list() == ['["é", "答"]', '["", "a"]']
@@ -88,7 +90,7 @@ def test_lists_are_what_was_said() -> None:
 
 
 def test_aggregates_of_shares_are_known_by_the_value_they_begin_with() -> None:
-    """`is_correct.pass@2` is a share because `is_correct` is 0 or 1; a name of nothing is none."""
+    """`is_correct.pass@2` is a share because `is_correct` is 0 or 1; an unknown name is not."""
     scores = make_scores({"is_correct": [1, 0], "x": [0.5, 1.0]})
     names = ("is_correct", "is_correct.pass@2", "x", "x.mean", "other", "other.mean", "")
     expected = [True, True, False, False, False, False, False]

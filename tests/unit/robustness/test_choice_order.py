@@ -122,7 +122,7 @@ def test_values_are_known_by_name_before_there_are_scores(orders: str, *, severa
 
 
 def test_what_is_left_in_place_or_failed_does_not_count_and_is_counted() -> None:
-    """One row without a score leaves out its sample, wherever it stands."""
+    """One row without a score leaves out its sample, whatever its position."""
     result = finish(ROWS, left=[None, None, "REFERS_TO_LABELS", "REFERS_TO_LABELS"])
     assert result["order_all_right"].n_excluded == {"left_in_place": 1}
     for row in range(4):
@@ -328,7 +328,7 @@ SAID_OF_PRIDE = """
 """
 
 
-def test_a_summary_shows_what_the_order_does() -> None:
+def test_a_summary_shows_the_effect_of_the_order() -> None:
     """A table of the values, one of the places, then why samples were left in place."""
     orders = {"counts": {"samples": 4}, "left_in_place": {"UNSUITABLE": 1, "REFERS_TO_LABELS": 2}}
     task = make_task(finish(ROWS), {"orders": orders})
@@ -344,7 +344,7 @@ def test_a_summary_shows_what_the_order_does() -> None:
     )
 
 
-def test_a_summary_shows_what_is_left_without_the_prior() -> None:
+def test_a_summary_shows_the_accuracy_without_the_prior() -> None:
     """Before and after, the difference in points, and the prior of each set of labels."""
     drawn = plain_text(draw_choice_order(make_task(debias([*DRAWN, *ASKED]), {}), 80))
     assert drawn == SAID_OF_PRIDE

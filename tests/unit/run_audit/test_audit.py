@@ -87,7 +87,7 @@ def test_chance_kappa_and_recalls() -> None:
     assert task.kappa == pytest.approx((0.75 - 6 / 16) / (1 - 6 / 16))
 
 
-def test_reasons_say_what_is_stated_all_the_same() -> None:
+def test_reasons_count_answers_that_are_stated_anyway() -> None:
     """INVALID completions by reason, with how many state an answer and how many the right one."""
     task = audit_only(score("BCDA", ["Answer: B", "Answer: B", "no idea", "A"]))
     first, second = [astuple(reason)[:5] for reason in task.reasons]
@@ -96,7 +96,7 @@ def test_reasons_say_what_is_stated_all_the_same() -> None:
 
 
 def test_rows_that_do_not_count_are_left_out() -> None:
-    """What an action keeps out of the metrics is no part of the audit."""
+    """Rows that an action excludes from the metrics are not part of the audit."""
     where = {"expression": "{{ sample.answer }}", "op": "equals", "value": "D"}
     action = {"key": "late", "action": "exclude_from_metrics", "filter": where}
     rows = [{"answer": letter} for letter in "ADAD"]
@@ -194,7 +194,7 @@ BY_TEXT = "100.0 % by the answers that the texts state: the"
         ("A" * 30, CUT_OFF, "CUT_OFF", "a thought that was never", CUT),
     ],
 )
-def test_what_stands_out_is_said_with_its_numbers(
+def test_findings_have_their_numbers(
     answers: str, texts: list[str | None], kind: str, told: str, numbers: dict[str, object]
 ) -> None:
     """A finding has its sentence and the numbers behind it."""
@@ -217,7 +217,7 @@ PROMPTS |= {"{question}\nAnswer:": True}
 
 @pytest.mark.parametrize(("prompt", "expected"), PROMPTS.items())
 def test_placeholders_that_nobody_filled(tmp_path: Path, prompt: str, *, expected: bool) -> None:
-    """A placeholder that stands in every prompt is found; a filled one is not."""
+    """A placeholder that is in every prompt is found; a filled one is not."""
     assert ("UNFILLED_PLACEHOLDER" in kinds(audit_only(ask(tmp_path, prompt)))) is expected
 
 
@@ -288,13 +288,13 @@ FIRST, STATES = "by first_character 25.00 %", "by stated_answer 50.00 %"
     ],
 )
 def test_every_summary_has_the_number_by_both_rules(fields: dict[str, Any], line: str) -> None:
-    """The run's own first; what neither rule is comes beside both."""
+    """The run's own rule comes first; if it is neither of the two, both follow."""
     run = score("AAAA", ["A", "The answer is A.", "B", "Who knows?"], **fields)
     assert plain_text(draw_both_rules(run.tasks["quiz"], 100)) == f"  {line}\n"
     assert f"\n  {line}\n" in str(run)
 
 
-def test_a_number_of_some_samples_says_so() -> None:
+def test_a_finding_about_drawn_samples_says_so() -> None:
     """All rules are compared on the same samples.
 
     Without a choice that is read there is no line.

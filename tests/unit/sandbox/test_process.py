@@ -162,8 +162,8 @@ INTRUDER = (
         (INTRUDER.replace("FRAME", "b'\\xff' * 64"), "bad_value", "the snippet returned more than"),
     ],
 )
-def test_call_without_a_value_is_told_with_its_cause(source: str, kind: str, message: str) -> None:
-    """Time, exceptions, values that are none, and deaths, each by its kind."""
+def test_a_failed_call_is_reported_with_its_cause(source: str, kind: str, message: str) -> None:
+    """Timeouts, exceptions, invalid values and dead processes, each by its kind."""
     problem = find_error(source, seconds=SHORT if kind == "timeout" else SECONDS)
     assert problem.kind == kind
     assert problem.message.startswith(message)
@@ -213,8 +213,8 @@ def test_solver_output_is_read_with_dots_or_brackets() -> None:
     assert value == ["B", "B", 1, "assistant", "art", 7, [["meta", {"topic": "art"}]], True, sample]
 
 
-def test_missing_key_after_a_dot_is_named_with_the_keys_there_are() -> None:
-    """A name that is no key is an AttributeError that lists the keys."""
+def test_a_missing_key_after_a_dot_is_named_with_the_existing_keys() -> None:
+    """An unknown key is an AttributeError that lists the keys."""
     (problem,) = run("def compute_scores(sample):\n    return sample.anser", [{"answer": "A"}, {}])
     assert isinstance(problem, SnippetError)
     assert problem.message == "AttributeError: there is no key 'anser'; keys: 'answer'"
@@ -428,7 +428,7 @@ def test_nothing_of_the_environment_reaches_the_snippet(monkeypatch: pytest.Monk
     assert {"/somewhere/else", str(Path.cwd())}.isdisjoint(paths)
 
 
-def test_death_with_a_living_child_is_told_as_death() -> None:
+def test_the_end_of_a_process_with_a_living_child_is_noticed() -> None:
     """A child that keeps the connection open does not turn a death into a timeout."""
     source = "import os, time\ndef compute_scores(s):\n os.fork() or time.sleep(60)\n os._exit(5)"
     process = SnippetProcess(make_snippet(source), seconds=SECONDS)
@@ -437,7 +437,7 @@ def test_death_with_a_living_child_is_told_as_death() -> None:
     assert (caught.value.kind, caught.value.message) == ("died", f"{ENDED} 5")
 
 
-def test_closing_ends_what_the_snippet_started() -> None:
+def test_closing_ends_the_children_of_the_snippet() -> None:
     """Processes that the snippet has started end with it."""
     source = "import os, time\ndef compute_scores(s):\n return os.fork() or time.sleep(60)"
     with SnippetProcess(make_snippet(source), seconds=SECONDS) as process:
@@ -465,7 +465,7 @@ SPOILED = {
 }
 
 
-def test_value_that_cannot_be_passed_on_is_told() -> None:
+def test_a_value_that_cannot_be_sent_is_reported() -> None:
     """Only plain JSON comes back: no NaN, no infinity, no foreign object."""
     values = f"[{', '.join(SPOILED)}]"
     source = f"loop = []\nloop.append(loop)\ndef compute_scores(s):\n    return {values}[s['n']]"
@@ -474,7 +474,7 @@ def test_value_that_cannot_be_passed_on_is_told() -> None:
     assert told == [("bad_value", message) for message in SPOILED.values()]
 
 
-def test_arguments_beyond_the_memory_are_told() -> None:
+def test_arguments_beyond_the_memory_limit_are_reported() -> None:
     """Arguments that the process cannot hold are an error of memory, not a death."""
     snippet = make_snippet(
         "def compute_metrics(scores):\n    return len(scores)", "compute_metrics"
@@ -520,7 +520,7 @@ def test_a_snippet_reaches_nobody(body: str) -> None:
 
 @can_refuse
 def test_children_of_a_snippet_reach_nobody() -> None:
-    """What a snippet starts is bound as it is."""
+    """The children of a snippet have no network either."""
     body = (
         "import subprocess, sys; return {'said': subprocess.run("
         "[sys.executable, '-c', 'import socket; socket.socket()'], "
@@ -531,7 +531,7 @@ def test_children_of_a_snippet_reach_nobody() -> None:
     assert "PermissionError" in str(said["said"])
 
 
-def test_a_snippet_that_stands_for_a_model_may_ask() -> None:
+def test_a_snippet_that_acts_as_a_model_may_use_the_network() -> None:
     """`infer` gets its sockets."""
     assert call("import socket; socket.socket().close()", function="infer") == {"said": 1}
 

@@ -31,7 +31,7 @@ def test_good_snippet_has_no_error(source: str) -> None:
 
 
 @pytest.mark.parametrize(("source", "reason"), CASES["bad"])
-def test_bad_snippet_is_told_without_running_it(source: str, reason: str) -> None:
+def test_a_bad_snippet_is_reported_without_running_it(source: str, reason: str) -> None:
     """Syntax, a missing function and unfit parameters are seen in the text."""
     assert find_reason(source) == reason
 
@@ -96,7 +96,7 @@ def list_untrusted(*snippets: Snippet) -> list[str]:
 
 
 def test_trust_is_remembered_by_text() -> None:
-    """Exactly the recorded text is trusted, wherever it stands.
+    """Exactly the recorded text is trusted, wherever it is.
 
     A changed one is not; trust adds up.
     """
@@ -109,7 +109,7 @@ def test_trust_is_remembered_by_text() -> None:
 
 
 def test_refusal_lists_every_snippet() -> None:
-    """Without trust the error names each snippet, where it stands, its first line and its hash."""
+    """Without trust the error names each snippet, its place, its first line and its hash."""
     with pytest.raises(SpecError) as caught:
         require_trust([ONE, TWO], trust_code=False)
     error = caught.value

@@ -127,7 +127,7 @@ def test_unsuitable_choices_are_shown_with_their_place() -> None:
     assert "use the scorer `string_equals`" in str(problem.error.hint)
 
 
-def test_missing_column_is_told_once() -> None:
+def test_a_missing_column_is_reported_once() -> None:
     """A column that does not exist is one error however many rows there are, without a row."""
     scorer = StringEqualsMcqa("{{ sample.anser }}", "{{ sample.choices }}")
     problems, _ = scorer.check_rows(build_samples("A", "B", "C"))

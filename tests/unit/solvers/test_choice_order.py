@@ -39,7 +39,7 @@ def test_rotations_and_all_orders() -> None:
 
 
 def test_all_is_refused_for_more_orders_than_it_may_ask() -> None:
-    """Six options have 720 orders: such a row is not asked, and says so."""
+    """Six options have 720 orders: such a row is not reordered, with a reason."""
     row = Row(options=["a", "b", "c", "d", "e", "f"])
     result = plan_row(make("all"), row, tuple("ABCDEF"))
     assert result.left_in_place == "UNSUITABLE"
@@ -57,7 +57,7 @@ def test_options_that_name_others_are_left_in_place(orders: Orders, left: str | 
 
 
 def test_a_shuffle_depends_on_seed_and_content_alone() -> None:
-    """The same row has the same order wherever it stands.
+    """The same row has the same order, whatever its position.
 
     Each place has each option about as often.
     """
@@ -89,7 +89,7 @@ def test_options_must_simply_read_a_column() -> None:
 
 
 def test_options_are_moved_where_they_stand() -> None:
-    """What is beside the options in the same cell stays.
+    """Other content of the same cell is kept.
 
     Options in columns of their own trade places.
     """
@@ -149,7 +149,7 @@ def test_texts_are_without_labels() -> None:
         ([{"n": 1}, {"n": 2}, {"n": 3}], "the options are objects without a text: {'n': 1}"),
     ],
 )
-def test_what_cannot_be_moved_says_why(cell: object, said: str) -> None:
+def test_options_that_cannot_be_reordered_have_a_reason(cell: object, said: str) -> None:
     """A cell that holds no list of as many texts as choices is the row's error."""
     with pytest.raises(OptionError) as caught:
         read_cell(cell, THREE)
@@ -197,7 +197,7 @@ def test_options_that_speak_of_others_are_recognised(option: str, reference: str
     assert find_reference(["x", option], LABELS) == reference
 
 
-def test_labels_are_those_of_the_row() -> None:
+def test_labels_come_from_the_row() -> None:
     """Digits and other letters work alike; what is longer than the limit is not searched."""
     assert find_reference(["1 and 2"], ("1", "2", "3")) == "REFERS_TO_LABELS"
     assert find_reference(["1 and 2"], LABELS) is None

@@ -112,13 +112,13 @@ def test_content_is_compared_without_ids_and_extra_columns() -> None:
     assert "e2" not in shown
 
 
-def test_unlike_datasets_are_not_compared_by_what_little_they_share() -> None:
+def test_different_datasets_are_not_compared_by_their_few_common_columns() -> None:
     """Two datasets of different columns that share one of them do not make every row a twin."""
     asked = make_samples({"prompt": ["x"], "subject": ["law"]})
     assert len(list_shown(Examples("dev", 8), asked, make_samples(POOL))[0]) == 8
 
 
-def test_too_few_examples_are_told() -> None:
+def test_too_few_examples_are_reported() -> None:
     """A sample that cannot have its examples is in error, with the numbers."""
     setting = Examples("dev", 5, by="subject")
     (by_group,) = list_shown(setting, make_asked(1), make_samples(POOL))
@@ -138,7 +138,7 @@ def test_null_is_a_group_of_its_own() -> None:
     assert list_shown(Examples("dev", 1, by="subject"), asked, pool) == [["x"]]
 
 
-def test_no_examples_may_be_asked_for() -> None:
+def test_zero_examples_are_allowed() -> None:
     """`num_examples: 0` shows nothing; a negative number is refused."""
     assert list_shown(Examples("dev", 0), make_asked(1), make_samples(POOL)) == [[]]
     with pytest.raises(SpecError, match="must not be negative"):
@@ -197,7 +197,7 @@ def test_one_message_may_hold_all_examples() -> None:
     assert solver.build_prompts(make_asked(1), pool) == [[{"role": "user", "content": "x=A;t0="}]]
 
 
-def test_column_that_only_the_examples_lack_is_told_as_theirs() -> None:
+def test_a_column_missing_only_in_the_examples_is_reported_as_theirs() -> None:
     """An error about a column says which of the two datasets lacks it."""
     messages = (InputMessage("user", "{{ example.subject }}", "examples"),)
     solver = SingleTurnSolver(ChatInput(messages), examples=Examples("dev", 1))

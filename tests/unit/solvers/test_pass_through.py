@@ -36,8 +36,8 @@ def read(*cells: object) -> list[tuple[str | None, str]]:
         '{"choices": ["A"]}', "{" * 50_000,
     ],
 )  # fmt: skip
-def test_plain_text_stays_as_it_is(text: str) -> None:
-    """Text, also text that looks like JSON but is no trace, is the completion itself."""
+def test_plain_text_is_unchanged(text: str) -> None:
+    """Text, even text that looks like JSON but is not a trace, is the completion itself."""
     assert read(text) == [(text, "OK")]
 
 
@@ -65,7 +65,7 @@ def test_traces_are_values_or_json_text(trace: object, outcome: tuple[str | None
     assert (table["completion"][0], table["status"][0]) == outcome
 
 
-def test_trace_keeps_what_was_asked() -> None:
+def test_a_trace_keeps_its_prompt() -> None:
     """The messages before the last of the assistant are the prompt; the source is `recorded`."""
     asked = {"role": "user", "content": "?"}
     frame = solve(make_samples([json.dumps([asked, {"role": "assistant", "content": "B"}])])).frame
@@ -87,13 +87,13 @@ def test_dotted_name_reaches_into_a_struct() -> None:
     assert solve(make_samples(["B"], "out.a"), "out.a").frame["completion"].to_list() == ["B"]
 
 
-def test_field_that_is_not_there_has_no_text() -> None:
+def test_a_missing_field_has_no_text() -> None:
     """A path that leads nowhere in a row is a reply without text."""
     samples = make_samples(['{"a": "B"}', '"text"', "{}"], "out", encoded=True)
     assert solve(samples, "out.a").frame["status"].to_list() == ["OK", "NO_TEXT", "NO_TEXT"]
 
 
-def test_missing_column_is_told_once() -> None:
+def test_a_missing_column_is_reported_once() -> None:
     """A trace column that does not exist is one error with the nearest name."""
     samples = make_samples(["B", "C"])
     ((position, error),) = PassThroughSolver("trac").check_prompts(samples, None)[1]
@@ -103,7 +103,7 @@ def test_missing_column_is_told_once() -> None:
     assert PassThroughSolver("trace").check_prompts(samples, None)[1] == []
 
 
-def test_there_is_one_trial_of_what_was_said() -> None:
+def test_recorded_completions_have_a_single_trial() -> None:
     """A column holds one completion for each sample, so several trials are refused."""
     samples = samples_from_frame(pl.DataFrame({"said": ["A"]}), pl.Series("sample_id", ["a"]))
     solver = PassThroughSolver("said")

@@ -99,7 +99,7 @@ def test_no_messages_are_refused() -> None:
         ChatInput(())
 
 
-def test_every_template_error_is_told_with_its_field() -> None:
+def test_every_template_error_is_reported_with_its_field() -> None:
     """One bad template does not hide another; good ones compile."""
     solver = make_solver("{{ sample.a", "{{ sample.b }}", "{{ nope }}")
     compiled, errors = solver.compile_templates()
@@ -127,7 +127,7 @@ def test_examples_cannot_be_named_without_any() -> None:
     assert [error.code for _, error in errors] == ["E112"]
 
 
-def test_missing_column_is_told_once() -> None:
+def test_a_missing_column_is_reported_once() -> None:
     """A column that no row has is one error, with the nearest name."""
     solver = make_solver("{{ sample.qestion }}")
     ((position, error),) = solver.check_prompts(make_samples(QUESTIONS), None)[1]
@@ -136,7 +136,7 @@ def test_missing_column_is_told_once() -> None:
     assert "did you mean `question`?" in str(error.hint)
 
 
-def test_failing_rows_are_told_one_by_one() -> None:
+def test_failing_rows_are_reported_one_by_one() -> None:
     """A template that fails on some rows names each of them."""
     assert find_errors(make_solver("{{ 1 // sample.n }}"), make_samples({"n": [1, 0, 0]})) == [
         (1, "E207", "sample `s2`: division by zero"),
@@ -212,13 +212,13 @@ def test_scorers_options_come_before_the_column() -> None:
 
 
 @pytest.mark.parametrize("cells", [["not a list", "nor this"], [[None], [None]], ["", ""]])
-def test_unreadable_options_are_told(cells: list[object]) -> None:
+def test_unreadable_options_are_reported(cells: list[object]) -> None:
     """A column `options` that holds no texts is as good as none."""
     with pytest.raises(SpecError, match="reads the option texts, and there are none"):
         require_known(open_model("builtin/longest"), make_samples({"options": cells}), KNOWN)
 
 
-def test_model_that_needs_a_scorers_knowledge_is_told_without_it() -> None:
+def test_a_model_that_needs_facts_from_a_scorer_is_refused_without_them() -> None:
     """Without a scorer that knows the choices, a baseline cannot answer."""
     with pytest.raises(SpecError) as caught:
         require_known(open_model("builtin/simulated"), make_samples(QUESTIONS), None)
@@ -259,7 +259,7 @@ def test_generic_template_yields_messages() -> None:
         ("[" * 100_000, "the template does not yield JSON: "),
     ],
 )
-def test_generic_template_without_messages_is_told(template: str, message: str) -> None:
+def test_a_generic_template_without_messages_is_reported(template: str, message: str) -> None:
     """What the template yields in place of messages is an error of each row."""
     errors = find_errors(make_generic(template))
     assert [(position, code) for position, code, _ in errors] == [(0, "E302"), (1, "E302")]

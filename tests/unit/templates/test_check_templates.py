@@ -95,7 +95,7 @@ def test_what_no_completion_has_is_found(call: Call, task: Task) -> None:
     ]
 
 
-def test_the_column_is_named_where_a_value_stands_on_its_line(call: Call, task: Task) -> None:
+def test_the_column_is_given_if_a_value_is_on_its_line(call: Call, task: Task) -> None:
     """In a block of several lines only the line is: templates are looked at as they are filled
     in.
     """
@@ -123,7 +123,7 @@ def test_the_column_is_named_where_a_value_stands_on_its_line(call: Call, task: 
     assert results == [(8, 14), (13, None), (16, 40)]
 
 
-def test_it_is_found_before_anything_is_asked(call: Call, task: Task) -> None:
+def test_it_is_found_before_any_call(call: Call, task: Task) -> None:
     """`score` refuses the task as `check` does."""
     with TestServer(lambda _: "A") as server:
         written = task(judge("{{ solver_output.text }}", url=server.url))

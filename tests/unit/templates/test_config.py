@@ -55,7 +55,7 @@ def test_a_whole_text_is_never_run_as_a_template(value: str) -> None:
     ("before", "after"),
     [("a ", " b"), ("{", "{ b"), ("<", "\n"), ("{{ sample.y -}}", "{{- sample.y }}")],
 )
-def test_text_in_text_prints_as_it_is(value: str, before: str, after: str) -> None:
+def test_text_in_text_is_printed_unchanged(value: str, before: str, after: str) -> None:
     """Whatever stands beside the placeholder, the value is only printed."""
     expected = f"{before}{value}{after}".replace("{{ sample.y -}}", "1").replace(
         "{{- sample.y }}", "1"
@@ -74,7 +74,7 @@ def test_text_in_quotes_stays_in_them(value: str, quote: str) -> None:
 
 
 @pytest.mark.parametrize("value", TRICKY)
-def test_text_in_a_raw_block_prints_as_it_is(value: str) -> None:
+def test_text_in_a_raw_block_is_printed_unchanged(value: str) -> None:
     """Even a value that would end the block."""
     assert run("{% raw %}{{ << config.x >> }}{% endraw %}!", value) == f"{{{{ {value} }}}}!"
 
@@ -162,7 +162,7 @@ def test_any_other_text_in_code_is_refused(value: str) -> None:
     assert error.where.line == 2
 
 
-def test_code_goes_in_as_it_is() -> None:
+def test_code_is_inserted_unchanged() -> None:
     """A parameter declared `string_kind: jinja` or `python` is code, except inside quotes."""
     assert embed("<< config.x >>", "{{ sample.a }}", is_code=True) == "{{ sample.a }}"
     assert embed("a << config.x >>", "{{ sample.a }}", is_code=True) == "a {{ sample.a }}"
@@ -195,7 +195,7 @@ def test_config_is_filled_in_once() -> None:
         Template.compile(embed("a << config.x >>", "<< config.y >>", is_code=True))
 
 
-def test_an_unknown_name_is_what_lookup_raises() -> None:
+def test_an_unknown_name_raises_the_error_of_lookup() -> None:
     """The error of the caller reaches the caller."""
 
     def refuse(name: str) -> ConfigValue:
@@ -219,7 +219,7 @@ def test_a_comment_needs_no_config() -> None:
     assert find_config_names("{# << config.old >> #}<< config.new >>") == ["new"]
 
 
-def test_a_text_that_is_no_template_is_all_text() -> None:
+def test_text_without_a_template_is_plain_text() -> None:
     """Braces mean nothing there."""
     text = embed_config("{{ << config.x >> }}", lambda _: ConfigValue("{{"), is_template=False)
     assert text == "{{ {{ }}"

@@ -281,7 +281,7 @@ class Worker:
         (b"1", "its process corrupted its connection"),
     ],
 )
-def test_a_worker_that_dies_or_says_nonsense_stops_the_template(
+def test_a_worker_that_dies_or_sends_nonsense_stops_the_template(
     monkeypatch: pytest.MonkeyPatch, failure: BaseException | bytes, reason: str
 ) -> None:
     """What it says is data: anything that is no outcome ends it."""

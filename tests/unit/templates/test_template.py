@@ -67,7 +67,7 @@ def test_literals_are_constants(source: str, value: object) -> None:
 
 
 @pytest.mark.parametrize("source", [["A", "{{ sample.x }}"], 3, 1.5, True, None, {"a": 1}])
-def test_a_value_that_is_no_text_is_a_constant(source: object) -> None:
+def test_a_value_other_than_text_is_a_constant(source: object) -> None:
     """A hard-coded list is the list; nothing in it is a template."""
     template = Template.compile(source)
     assert (template.kind, template.source, template.evaluate()) == ("constant", source, source)
@@ -83,7 +83,7 @@ def test_a_template_may_loop_over_other_rows() -> None:
     assert template.evaluate(sample={"q": "c"}, examples=[Row(q="a"), {"q": "b"}]) == "a;b;c"
 
 
-def test_what_is_missing_is_named_with_what_there_is() -> None:
+def test_a_missing_name_is_reported_with_the_existing_ones() -> None:
     """The error names the column, the nearest one and all of them; of a method how it is called."""
     problem = error_of("{{ sample.anser }}", answer="A", choices=[])
     assert problem.message == "`anser` is not a column"
@@ -109,7 +109,7 @@ def test_a_method_that_is_not_called_is_a_missing_column(source: str) -> None:
 
 
 @pytest.mark.parametrize(("source", "message"), CASES["missing_parts"])
-def test_what_is_not_there_is_the_rows_error(source: str, message: str) -> None:
+def test_a_missing_value_is_an_error_of_the_row(source: str, message: str) -> None:
     """An index out of range, a null on the way or a missing field is undefined, and says so."""
     row = {"choices": ["A", "B"], "null": None, "text": "1", "meta": {"key": 1}, "number": 3}
     problem = error_of(source, **row)
@@ -144,7 +144,7 @@ TOO_DEEP = "template does not parse: it is nested too deeply"
     ("source", "line", "message", "hint"),
     [*CASES["refused"], (NESTED, None, TOO_DEEP, "nest fewer blocks")],
 )
-def test_what_is_no_template_is_refused_when_compiled(
+def test_an_invalid_template_is_refused_when_compiled(
     source: str, line: int | None, message: str, hint: str | None
 ) -> None:
     """Syntax, unknown filters, tests and names are errors before any row is read."""

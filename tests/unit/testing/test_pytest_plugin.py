@@ -139,7 +139,7 @@ def test_the_plugin_is_an_entry_point() -> None:
 
 
 @pytest.mark.parametrize("name", ["Behaviour", "TestServer", "Reply"])
-def test_names_of_the_room_are_there_when_they_are_asked_for(name: str) -> None:
+def test_names_of_the_package_are_imported_on_first_use(name: str) -> None:
     """And one that there is not is an AttributeError."""
     import answerkey.testing
 

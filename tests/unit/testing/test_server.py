@@ -158,7 +158,7 @@ def test_kinds_mean_what_they_say() -> None:
             assert (kind == "reasoning") == ('"reasoning_content": "hm"' in got.body.decode())
 
 
-def test_logprobs_are_given_when_asked_for() -> None:
+def test_logprobs_are_sent_on_request() -> None:
     """With `logprobs` the first character has its log probability, and as many rivals as asked
     for.
     """
@@ -234,7 +234,7 @@ def test_limits_answer_429() -> None:
         assert ask(server).status == 429
 
 
-def test_what_is_wrong_with_a_request_is_told() -> None:
+def test_invalid_requests_are_explained() -> None:
     """Another key is 401.
 
     A field that is not known, and a body that is no JSON object, 400; a path 404.

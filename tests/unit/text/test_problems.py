@@ -61,7 +61,7 @@ CARETS = [
 ]
 
 
-def test_the_caret_stands_below_the_mistake(tmp_path: Path) -> None:
+def test_the_caret_is_below_the_mistake(tmp_path: Path) -> None:
     """Tabs and what is hidden are written out, wide characters take two cells, marks none."""
     path = tmp_path / "a.yaml"
     for line, column, shown, cells in CARETS:
@@ -148,7 +148,7 @@ label: question answer
 
 
 @pytest.mark.parametrize("case", NEAR.splitlines())
-def test_near_is_what_a_slip_may_have_made(case: str) -> None:
+def test_near_names_are_likely_slips(case: str) -> None:
     """Case and separators, a swapped or missing letter, the beginning, the usual word.
 
     Nothing else.
@@ -159,7 +159,7 @@ def test_near_is_what_a_slip_may_have_made(case: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["{}", "./{}", "../here/{}", "{folder}/{}"])
-def test_paths_are_those_that_the_user_gave(
+def test_paths_are_shown_as_the_user_gave_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[..., Any], form: str
 ) -> None:
     """In the text and in `--json`, for a file that is named, and for one in a folder that is."""

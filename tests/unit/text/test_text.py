@@ -117,7 +117,7 @@ TRUTH = DataError(
 )
 
 
-def test_an_error_says_what_where_and_what_to_do() -> None:
+def test_an_error_says_what_happened_where_and_what_to_do() -> None:
     """Code and message, then the place, then the help, each on its line.
 
     No column's name is obeyed.

@@ -101,7 +101,7 @@ def test_the_page_holds_nothing_of_a_run(app: ViewerApp) -> None:
     assert b'type="application/json"' not in page
 
 
-def test_a_browser_without_the_token_is_told_so(app: ViewerApp) -> None:
+def test_a_browser_without_the_token_gets_an_explanation(app: ViewerApp) -> None:
     """The door says what is missing, and has nothing else in it; programs get JSON."""
     answer = ask(app, "/", HOST)
     assert (answer.status, answer.body.decode()) == (403, LOCKED_PAGE)
@@ -109,7 +109,7 @@ def test_a_browser_without_the_token_is_told_so(app: ViewerApp) -> None:
     assert find_error(ask(app, "/api/runs", HOST)) == (403, "E704")
 
 
-def test_a_page_that_is_loaded_again_is_no_failure_to_the_browser(app: ViewerApp) -> None:
+def test_reloading_a_page_is_not_an_error_to_the_browser(app: ViewerApp) -> None:
     """It gets the same door, which has nothing of a run in it; another token or site is one."""
     again = ask(app, "/", *OPENING, ("Sec-Fetch-Site", "same-origin"))
     assert (again.status, again.body.decode()) == (200, LOCKED_PAGE)
@@ -135,7 +135,7 @@ def test_our_bugs_end_only_one_request(app: ViewerApp, monkeypatch: pytest.Monke
     assert "/secret/path" in heard[0]
 
 
-def test_an_error_does_not_tell_where_the_folder_lies(app: ViewerApp, runs: Path) -> None:
+def test_an_error_does_not_reveal_the_path_of_the_folder(app: ViewerApp, runs: Path) -> None:
     """Its name is enough; what is damaged or missing is named."""
     task = runs / "first" / "tasks" / "small"
     next((task / "scores").iterdir()).unlink()

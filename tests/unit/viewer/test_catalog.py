@@ -62,7 +62,7 @@ def test_overviews_read_no_completion(catalog: Catalog, monkeypatch: pytest.Monk
         assert brief[name] == whole[name]
 
 
-def test_a_number_of_a_run_that_is_not_complete_is_no_number(catalog: Catalog, runs: Path) -> None:
+def test_an_incomplete_run_shows_no_number(catalog: Catalog, runs: Path) -> None:
     """It is not shown in passing."""
     change_status(runs / "first", "incomplete")
     listed = {run["label"]: run for run in catalog.list()}["first"]

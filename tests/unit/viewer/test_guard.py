@@ -149,7 +149,7 @@ UNKNOWN = {"/etc/passwd", "/api/runs/first"}
 
 
 @pytest.mark.parametrize("target", [*PATHS.split(), "/" + "a/" * 200, "/" + "a" * 65])
-def test_a_path_that_is_no_route_is_refused(target: str) -> None:
+def test_an_unknown_path_is_refused(target: str) -> None:
     """A path has letters, digits, `-` and `_` between single slashes, and is never decoded.
 
     Without the token nobody learns which paths there are.

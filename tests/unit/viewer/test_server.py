@@ -92,7 +92,9 @@ NO_REQUESTS = {
 
 
 @pytest.mark.parametrize(("words", "status"), NO_REQUESTS.items())
-def test_what_is_no_request_is_refused_alike(client: Client, words: bytes, status: int) -> None:
+def test_malformed_requests_are_refused_in_the_same_form(
+    client: Client, words: bytes, status: int
+) -> None:
     """As JSON, with all headers."""
     answer = client.say(words + b"\r\n\r\n")
     assert answer.status == status

@@ -369,7 +369,8 @@ def _is_unreal(units: Units, at: int, cue: int, *, is_reached: bool) -> bool:
     """Say whether a condition or somebody else's opinion begins here and reaches the cue."""
     roles = units.roles[at]
     if roles & SAYS:
-        return bool(roles & IF) or (is_reached and cue - at <= BEFORE)
+        is_quoted = units.words[at + 1] in COLONS  # `Many say: the answer is B`
+        return bool(roles & IF) or ((is_reached or is_quoted) and cue - at <= BEFORE)
     if units.words[at] in _INVERTED:
         return units.words[at - 1] in SENTENCE_ENDS
     return bool(roles & IF) and (is_reached or units.words[at + 1] in COLONS)  # `Tom says: it is C`

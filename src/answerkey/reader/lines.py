@@ -191,7 +191,7 @@ def _may_trail(units: Units, at: int) -> bool:
         units.words[at] in TRAILING_MARKS
         or bool(units.roles[at] & OPTION)
         or _is_picture(units, at)
-        or is_sign(units, at)
+        or (is_sign(units, at) and units.words[at] not in _NEGATIVE_SIGNS)
     )
 
 
@@ -204,6 +204,8 @@ def _is_labelled(units: Units, names: Named) -> bool:
     """Say whether something sets the labels off: brackets, a mark such as `.`, or `because`."""
     at = names.end
     word, closing = units.words[at], units.words[at - 1]
+    if word == "|":
+        return False  # a row of a table
     if closing not in QUOTES and _is_bracketed(units, names):
         return True
     if units.gaps[at]:

@@ -131,7 +131,8 @@ def _list_texts(units: Units) -> Iterator[Statement]:
             yield Statement((), "option_text", Weight.TENTATIVE, at, at + 1)
             continue
         text = read_text(units, choice, at + 1)
-        yield Statement(text.choices, "option_text", Weight.TENTATIVE, at, text.end, text.clashes)
+        clashes = text.clashes or units.labels[at] not in {None, choice}
+        yield Statement(text.choices, "option_text", Weight.TENTATIVE, at, text.end, clashes)
 
 
 def _list_named(units: Units, excluded: Collection[str]) -> list[Statement]:
@@ -178,6 +179,9 @@ def _is_sole(units: Units, place: Statement, *, is_last: bool = False) -> bool:
     begin, end = _find_sentence(units, place.begin, place.end)
     if not _is_plain(units, place, begin, end) or not _is_mention(units, place.begin):
         return False
+    texts = {units.options.get(at) for at in range(begin, end)}
+    if not texts.issubset({None, "", *place.choices}):
+        return False  # `It is Lyon, just as option A says`
     is_set_off = _is_set_off(units, place, begin)
     if not _is_only_label(units, place):
         first = units.named[bisect_left(units.named, begin)]
@@ -187,7 +191,8 @@ def _is_sole(units: Units, place: Statement, *, is_last: bool = False) -> bool:
 
 def _is_plain(units: Units, place: Statement, begin: int, end: int) -> bool:
     """Say whether the sentence of a label is complete, and asks and doubts nothing."""
-    is_cut = end == units.size and place.end < end
+    is_closed = place.end == end and place.end > place.begin + 1
+    is_cut = end == units.size and not is_closed
     if is_cut or units.words[end] in QUESTION_MARKS or units.plays(begin, end, _DOUBT):
         return False
     before = place.begin - 1
@@ -196,13 +201,13 @@ def _is_plain(units: Units, place: Statement, begin: int, end: int) -> bool:
 
 
 def _is_set_off(units: Units, place: Statement, begin: int) -> bool:
-    """Say whether a label stands after an option word or, within a sentence, in brackets."""
+    """Say whether a label stands within a sentence after an option word, or in brackets."""
     before = place.begin - 1
-    if units.roles[before] & (OPTION | MAYBE) == OPTION:
-        return True
-    is_item = units.skip_back(before, OPEN) < begin
+    is_called = units.roles[before] & (OPTION | MAYBE) == OPTION
+    if not any(is_word(units, at) for at in range(begin, before + 1 - is_called)):
+        return is_called and bool(units.roles[place.end] & BE)
     is_wrapped = units.words[before] in OPEN - QUOTES or place.begin in units.text_ends
-    return is_wrapped and not is_item and before not in units.options
+    return is_called or (is_wrapped and before not in units.options)
 
 
 def _is_subject(units: Units, place: Statement) -> bool:
@@ -264,9 +269,8 @@ def _read_last(units: Units, findings: Findings) -> None:
     place = Statement(names.choices, "conclusion", Weight.VERDICT, last, names.end, names.clashes)
     if _concludes(units, place):
         before, _ = _skip_articles_and_quotes(units, place)
-        before -= bool(units.roles[before] & (BE | MATCH))
-        text = units.options.get(units.skip_back(before, COMMAS))
-        place.clashes |= bool(text) and text not in names.choices
+        texts = {units.options.get(units.skip_back(at, COMMAS)) for at in (before - 1, before)}
+        place.clashes |= not texts.issubset({None, "", *names.choices})
         findings.statements.append(place)
 
 
@@ -497,6 +501,8 @@ def decide(units: Units, layout: LineLayout) -> Decision:
     if text is None:
         return _explain_missing_answer(units, findings)
     decision = Decision(text.choices[0], None, text.part, text.begin, text.end)
+    if text.clashes:
+        decision = replace(decision, reason=CLASH, doubt="other_text")
     return _raise_doubt(units, decision, findings)
 
 

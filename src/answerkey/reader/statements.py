@@ -167,16 +167,14 @@ def _step(units: Units, at: int, way: _Way) -> int | None:
     """Return the unit after this one, if it may stand between a cue and what it leads to."""
     roles = units.roles[at]
     if roles & NOT:
-        is_interjection = roles & WRONG and is_followed(units, at)  # `actually, no: it is B`
-        way.is_negated |= not is_interjection
+        way.is_negated |= not is_followed(units, at)  # `actually, no: it is B`
         return at + 1
     is_article = roles & (BE | FILL | OPTION) and read_names(units, at + 1)  # `odpowiedź to B`
     if roles & PREP and not is_article:
         if not way.has_link:
             return _skip_preposition(units, at)
         return at + 1 if roles & _LIGHT_AFTER_CUE else None
-    is_noun = roles & ANSWER and way.has_link
-    if roles & (BE | _LIGHT_AFTER_CUE) or is_noun:
+    if roles & (BE | ANSWER | _LIGHT_AFTER_CUE):
         is_passed = _pass_light_word(roles, way)
     else:
         is_passed = _pass_mark(units.words[at], way)
@@ -223,11 +221,10 @@ def _ends_answer(units: Units, end: int) -> bool:
     at = units.skip(end, CLOSE)
     roles = units.roles[at]
     if is_word(units, at):
-        is_verb = roles & BE and not units.token(at).isascii()
-        return bool(is_verb or roles & AFTER) and not roles & (OR | AND)
+        return bool(roles & AFTER) or not units.token(at).isascii()
     if units.words[at] in COMMAS:
         return not units.roles[at + 1] & OR
-    return units.words[at] not in OPERATORS or bool(units.gaps[at])
+    return units.words[at] not in OPERATORS
 
 
 def read_text(units: Units, choice: str, end: int) -> Named:
@@ -369,7 +366,8 @@ def _is_unreal(units: Units, at: int, cue: int, *, is_reached: bool) -> bool:
     """Say whether a condition or somebody else's opinion begins here and reaches the cue."""
     roles = units.roles[at]
     if roles & SAYS:
-        return bool(roles & IF) or (is_reached and cue - at <= BEFORE)
+        is_quoted = units.words[at + 1] in COLONS  # `Many say: the answer is B`
+        return bool(roles & IF) or ((is_reached or is_quoted) and cue - at <= BEFORE)
     if units.words[at] in _INVERTED:
         return units.words[at - 1] in SENTENCE_ENDS
     return bool(roles & IF) and (is_reached or units.words[at + 1] in COLONS)  # `Tom says: it is C`
@@ -494,14 +492,14 @@ def _follow_answer(units: Units, at: int) -> Named | None:
         return None
     if target.has_link or starts_line(units, at):
         return target
-    if target.end >= units.size or units.words[at - 1] in ROUND_OPEN:
-        return None  # a text that is cut off, or a remark
+    if target.end >= units.size:
+        return None  # a text that is cut off
     return target if _is_apposed(units, at, target) else None
 
 
 def _is_apposed(units: Units, at: int, target: Named) -> bool:
     """Say whether a label right after `answer` is what it is: `dass die Antwort B ist`."""
-    if units.roles[at] & BARE or target.is_wrapped:
+    if units.roles[at] & BARE:
         return True
     before = skip_back(units, at, FILL | OWN | RIGHT)
     if units.roles[before] & BE and units.words[before] != "to":
@@ -540,9 +538,7 @@ def _follow_right(units: Units, at: int) -> Named | None:
     if before >= 0 and is_word(units, before) and not is_led:
         return None
     target = follow(units, at + 1)
-    if target is None or not target.has_link or not target.choices:
-        return None
-    return target
+    return target if target is not None and target.has_link else None
 
 
 def _follow_pick(units: Units, at: int) -> Named | None:
@@ -564,7 +560,7 @@ def _follow_pick(units: Units, at: int) -> Named | None:
 
 def _is_asked(units: Units, target: Named) -> bool:
     """Say whether a question mark follows: `shall I choose B?`."""
-    return target.end < units.size and units.words[target.end] in QUESTION_MARKS
+    return units.words[target.end] in QUESTION_MARKS
 
 
 def _follow_hint(units: Units, at: int) -> Named | None:

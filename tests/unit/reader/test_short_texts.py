@@ -476,7 +476,7 @@ def test_labels_joined_to_others_are_read_with_them(
         ("<answer>It is B</answer>", "ABCD", "B", "answer_tag", "<answer>It is B"),
         ("<answer>not B</answer>", "ABCD", "NOTHING_STATED", None, None),
         ("<final>B</final>", "ABCD", "B", "answer_tag", "<final>B"),
-        ("<answer></answer> B", "ABCD", "B", "conclusion", "B"),
+        ("<answer></answer> B", "ABCD", "NOTHING_STATED", None, None),
         ("\\boxed{not B}", "ABCD", "NOTHING_STATED", None, None),
         ("\\fbox{B}", "ABCD", "B", "boxed", "\\fbox{B}"),
         ("[[A]] then [[B]]", "ABCD", "SEVERAL_CHOICES", "double_brackets", "[[B]]"),

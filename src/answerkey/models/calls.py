@@ -288,23 +288,20 @@ class Budget:
             self.spent += cost
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(NamedTuple):
     """A call was made and has its completion, and the ledger has it."""
 
     call: Call
     completion: Completion
 
 
-@dataclass(frozen=True, slots=True)
-class Remembered:
+class Remembered(NamedTuple):
     """Calls of one purpose, at least one, that are not made: the ledger has their completions."""
 
     calls: FinishedCalls
 
 
-@dataclass(frozen=True, slots=True)
-class Retried:
+class Retried(NamedTuple):
     """A call met an error and is sent again after `wait` seconds; `attempt` counts from 1."""
 
     call: Call
@@ -313,8 +310,7 @@ class Retried:
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
-class BatchSeen:
+class BatchSeen(NamedTuple):
     """A batch was looked at: its status as the endpoint names it, and how many of its calls are
     done.
     """
@@ -326,8 +322,7 @@ class BatchSeen:
     is_over: bool
 
 
-@dataclass(frozen=True, slots=True)
-class BatchLeft:
+class BatchLeft(NamedTuple):
     """The waiting ends before a batch does.
 
     It goes on at the endpoint, and can be collected later.

@@ -265,14 +265,13 @@ def open_data_file(console: Console, file: str, options: Chosen) -> None:
 
     That option is taken out of the others.
     """
-    from answerkey.spec import is_data_file
+    from answerkey.spec import Options, is_data_file
 
     folder = options.pop("save", None)
     if not is_data_file(file):
         if folder is not None:
             _refuse_save(file)
         return
-    from answerkey.spec import Options
     from answerkey.spec.data_file import describe_file, write_project
 
     first = dict(options)
@@ -308,9 +307,12 @@ def finish(
     from answerkey.runs import Run
     from answerkey.text import BLANK, describe_problems, draw_problems
 
-    runs: Sequence[Run] = [made] if isinstance(made, Run) else made.runs
-    errors: list[AnswerkeyError] = []
-    if not isinstance(made, Run) and made.errors:
+    runs: Sequence[Run]
+    if isinstance(made, Run):
+        runs = [made]
+        errors = []
+    else:
+        runs = made.runs
         errors = _list_errors(made)
     is_single = len(runs) == 1 and not errors
     resume = f"answerkey resume {shlex.quote(str(made.path))}"

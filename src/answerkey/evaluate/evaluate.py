@@ -146,8 +146,7 @@ class Evaluation:
         """Take every job to its metric values, close the run, and return it.
 
         The run is incomplete when a call failed permanently, or when more samples could not be
-        scored than `allow_failed` says. `num_other_runs` is how many other runs
-        call models at the same time.
+        scored than `allow_failed` says. `num_other_runs` call models at the same time.
         """
         with self.writer:
             with ExitStack() as stack:

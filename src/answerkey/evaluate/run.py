@@ -159,8 +159,7 @@ def read_options(function: str, options: Mapping[str, object], kind: Any = RunOp
             "completions",
         )
     values: dict[str, Any] = dict(options)
-    if "model" in values:
-        values["model"] = read_model(values["model"])
+    values["model"] = read_model(values.get("model"))
     completions = values.get("completions")
     if not isinstance(completions, str | Path | None):
         message = f"`completions` is a {type(completions).__name__}: give a file, or use `ak.score`"

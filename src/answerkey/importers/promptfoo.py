@@ -183,16 +183,9 @@ def _read_tests(
     for number, _, row in tests:
         prompt = read_messages(row.text("prompt", "raw"))
         variables = row.object("vars") or row.object("testCase", "vars")
-        names.update(dict.fromkeys(variables))
-        chosen = []
-        for role, name in columns.items():
-            if name in variables:
-                chosen.append((role, name))
-        question = read_asked(
-            variables,
-            find_question(prompt),
-            chosen=tuple(chosen),
-        )
+        names |= dict.fromkeys(variables)
+        chosen = tuple((role, name) for role, name in columns.items() if name in variables)
+        question = read_asked(variables, find_question(prompt), chosen=chosen)
         if question.truth is None:
             expected = _find_expected(row)
             question.truth = question.name_truth(expected)

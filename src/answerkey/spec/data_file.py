@@ -152,8 +152,7 @@ def make_run(
     is written.
     """
     if options.dataset is not None:
-        message = f"`{path}` is a data file: "
-        message += "it brings its own samples, and `--dataset` is for a task"
+        message = f"`{path}` has its own samples: `--dataset` is for a task"
         command = f"answerkey run {shlex.quote(str(path))} --model MODEL"
         raise SpecError("E119", message, hint=f"leave `--dataset` out: `{command}`")
     file = recognise_file(path, options)

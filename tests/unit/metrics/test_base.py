@@ -172,7 +172,7 @@ def run(*lines: str, scores: Scores | None = None) -> dict[str, MetricValue]:
     return compute(PythonMetric(source), scores or make_scores({"x": [1]}))
 
 
-def test_values_are_what_the_snippet_returns() -> None:
+def test_values_come_from_the_snippet() -> None:
     """The snippet sees values and metadata of the samples that count, and its mapping becomes the
     values.
     """
@@ -229,8 +229,8 @@ def test_a_failure_is_a_value_with_its_kind(
     assert kind != "raised" or lines[0] in str(value.details["traceback"])
 
 
-def test_value_that_is_no_number_is_named() -> None:
-    """Text, null and what no float holds are no values; the others stay."""
+def test_a_value_that_is_not_a_number_is_named() -> None:
+    """Text, null and numbers beyond floats are not values; the others are kept."""
     values = run("return {'a': 'high', 'b': None, 'c': 10**400, 'd': 1}")
     assert {name: (value.value, value.note) for name, value in values.items()} == {
         "a": (None, "the snippet returned 'high', not a number"),

@@ -260,7 +260,7 @@ def test_options_become_arguments(spoken: str, named: str) -> None:
 ERROR = DataError("E204", "what", where=Place("a.jsonl", 3, None, "s1", "answer"), hint="do this")
 
 
-def test_an_error_says_what_where_and_what_to_do() -> None:
+def test_an_error_says_what_happened_where_and_what_to_do() -> None:
     """The text has three lines: what, where, help."""
     assert str(ERROR) == "error[E204]: what\n  --> a.jsonl:3, column `answer`\n  = help: do this"
 

@@ -146,8 +146,7 @@ class TaskTables:
             answer = completion.their_answer
             if question is not None and answer is not None:
                 label = question.find_label(answer) or answer
-                if label != answer:
-                    completion = completion.with_fields(their_answer=label)
+                completion = completion.with_fields(their_answer=label)
             row = _list_completion(completion)
             completion_line = _encode_row(sample_id, row)
         if sample_id in self._samples:

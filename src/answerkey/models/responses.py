@@ -88,7 +88,7 @@ Messages = Sequence[Fields]
 #: A `dict` is known at once, any other `Mapping` after a search.
 _OBJECTS = (dict, Mapping)
 _NO_TEXT = Completion(None, CompletionStatus.NO_TEXT)
-#: `with_fields` of it takes half as long as to make a completion.
+#: `with_fields` of it takes a quarter of the time that a new completion takes.
 _EMPTY = Completion("")
 #: Made once: `json.loads` with `parse_constant` makes a decoder for every reply.
 _JSON = json.JSONDecoder(parse_constant=lambda _: None)

@@ -530,7 +530,7 @@ def _drop_corrected(units: Units, statements: list[Statement]) -> list[Statement
     return statements
 
 
-#: Parts that say more than that a step of an argument comes to a choice.
+#: Parts in which a reply says what its answer is.
 _FINAL_PARTS = frozenset(
     {"answer_cue", "boxed", "answer_tag", "double_brackets", "label_line", "first_label"}
 )
@@ -547,7 +547,7 @@ def _drop_steps(units: Units, statements: list[Statement]) -> list[Statement]:
         for statement in statements
         if statement.begin >= end
         or statement.begin < _FIRST_WORDS
-        or statement.part in _FINAL_PARTS
+        or statement.weight is not Weight.VERDICT
     ]
 
 

@@ -650,12 +650,9 @@ def _is_mention(units: Units, at: int) -> bool:
         return read_names(units, at) is not None and not is_small(units, at)
     if not units.token(at).isupper() or _is_in_formula(units, at):
         return False
-    is_within = is_word(units, at - 1)
-    if is_within and not units.roles[at - 1]:
+    if is_word(units, at - 1) and not units.roles[at - 1]:
         return False  # `vitamin C`
-    if units.words[at] not in _WORDS or (is_within and units.words[at] == "a"):
-        return True
-    return bool(around & (BE | AND | OR))
+    return units.words[at] not in _WORDS or bool(around & (BE | AND | OR))
 
 
 def _is_argument(units: Units, at: int) -> bool:

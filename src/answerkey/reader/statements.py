@@ -275,6 +275,8 @@ def _look_after(units: Units, target: Named, *, has_verb: bool) -> Named | None:
         if _denies(roles, is_judged=is_judged or is_bare):
             return replace(target, is_negated=True, end=at + 1)
         is_judged |= roles & (BE | IT) == BE
+        if units.words[at] in _AMBIGUOUS_IF:
+            return None
         if roles & (IF | AFTER) == IF or (is_asked and (has_verb or is_judged)):
             return None
         if not _is_passed(units, at):
@@ -314,6 +316,9 @@ BEFORE = 8
 SENTENCE_ENDS = STOPS | {BREAK}
 #: Verbs that make a condition of a sentence that begins with them: `Wäre es kalt, so wäre es B.`
 _INVERTED = frozenset({"w\u00e4re", "w\u00e4ren", "sollte", "sollten", "were", "should"})
+#: Words for `if` that mean something else in other languages: they begin a sentence, or follow a
+#: label.
+_AMBIGUOUS_IF = frozenset({"se", "om", "als", "ha", "caso"})
 BEFORE_INSERTION = SENTENCE_ENDS | COMMAS | DASHES
 
 #: Roles of words that may begin anew, whatever was said before.
@@ -368,7 +373,7 @@ def _is_unreal(units: Units, at: int, cue: int, *, is_reached: bool) -> bool:
     if roles & SAYS:
         is_quoted = units.words[at + 1] in COLONS  # `Many say: the answer is B`
         return bool(roles & IF) or ((is_reached or is_quoted) and cue - at <= BEFORE)
-    if units.words[at] in _INVERTED:
+    if units.words[at] in _INVERTED | _AMBIGUOUS_IF:
         return units.words[at - 1] in SENTENCE_ENDS
     return bool(roles & IF) and (is_reached or units.words[at + 1] in COLONS)  # `Tom says: it is C`
 

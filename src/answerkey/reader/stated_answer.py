@@ -179,6 +179,8 @@ def _is_sole(units: Units, place: Statement, *, is_last: bool = False) -> bool:
     begin, end = _find_sentence(units, place.begin, place.end)
     if not _is_plain(units, place, begin, end) or not _is_mention(units, place.begin):
         return False
+    if is_object(units):
+        return False
     texts = {units.options.get(at) for at in range(begin, end)}
     if not texts.issubset({None, "", *place.choices}):
         return False  # `It is Lyon, just as option A says`
@@ -370,7 +372,7 @@ def _is_led_label(units: Units, place: Statement, before: int) -> bool:
 def _is_one_of_several(units: Units, mark: int) -> bool:
     """Say whether a label after a mark is one of several answers, or asked: `Question 2: B`."""
     pointed = {units.labels[at] for at in units.named if units.words[at - 1] in _POINTING}
-    if len(pointed) > 1:
+    if len(pointed) > 1 or not QUESTION_MARKS.isdisjoint(units.words[mark:]):
         return True
     is_numbered = units.words[mark] in COLONS and any(
         map(str.isdecimal, units.words[max(mark - 2, 0) : mark])

@@ -15,7 +15,7 @@ from answerkey.reader import PARTS, Reading
 from answerkey.scorers.extraction import find_rule
 
 FOLDER = Path(__file__).parent
-COUNTS = {"stated_answer": 2341, "leading_label": 113}
+COUNTS = {"stated_answer": 2343, "leading_label": 113}
 THREAD = re.compile(r"https://github\.com/[\w.-]+/[\w.-]+/(?:issues|pull)/\d+")
 
 

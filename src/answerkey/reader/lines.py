@@ -70,6 +70,7 @@ _LABELLED = LABEL_MARKS | DASHES | OPEN
 _INLINE_MARKS = (LABEL_MARKS - DASHES - COMMAS) | EQUALS | ARROWS | {"|", "\u3001"}
 _VERDICTS = RIGHT | WRONG | YES
 _AFTER_VERDICT = AFTER | ANSWER | OPTION | NOT
+_PLANS = frozenset({"let", "let's"})
 _LABEL_ENDS = LABEL_MARKS | frozenset(";\uff1b\u061b\u037e")
 BOLD = frozenset({"**", "__", "***"})
 _NEGATIVE_SIGNS = frozenset({UNCHECKED, *"\u2717\u2718\u274c\u2716\u2612\u00d7\U0001f5d9"})
@@ -123,7 +124,8 @@ def lay_out(units: Units) -> LineLayout:
         first = units.words[begin : begin + 2]
         if first[0] == "q":
             mark = first[1]
-        if first == ["a", mark] and end > begin + 2:
+        is_thought = first == ["a", ":"] and units.words[begin + 2] in _PLANS
+        if is_thought or (first == ["a", mark] and end > begin + 2):
             # `A:` only answers the `Q:` before it: `A: Let's think step by step.`
             units.labels[begin] = None
             units.named.remove(begin)
@@ -147,7 +149,7 @@ def _read_line(units: Units, begin: int, end: int) -> Line:
             return line
         at += 1
     names = read_names(units, at)
-    if names is not None and not is_named_text(units, at):
+    if names is not None and names.end <= end and not is_named_text(units, at):
         _describe(units, line, names)
     return line
 
@@ -204,7 +206,7 @@ def _is_labelled(units: Units, names: Named) -> bool:
     """Say whether something sets the labels off: brackets, a mark such as `.`, or `because`."""
     at = names.end
     word, closing = units.words[at], units.words[at - 1]
-    if word == "|":
+    if word == "|" or _is_heading(units, names):
         return False  # a row of a table
     if closing not in QUOTES and _is_bracketed(units, names):
         return True
@@ -215,6 +217,11 @@ def _is_labelled(units: Units, names: Named) -> bool:
     if word not in _LABEL_ENDS:
         return False
     return word not in HYPHENS or bool(units.gaps[at + 1])
+
+
+def _is_heading(units: Units, names: Named) -> bool:
+    """Say whether several labels stand before a dash: `A, B and D: fish`."""
+    return len(names.choices) > 1 and units.words[names.end] in DASHES
 
 
 def _is_bracketed(units: Units, names: Named) -> bool:

@@ -179,6 +179,8 @@ def _is_sole(units: Units, place: Statement, *, is_last: bool = False) -> bool:
     begin, end = _find_sentence(units, place.begin, place.end)
     if not _is_plain(units, place, begin, end) or not _is_mention(units, place.begin):
         return False
+    if is_object(units):
+        return False
     texts = {units.options.get(at) for at in range(begin, end)}
     if not texts.issubset({None, "", *place.choices}):
         return False  # `It is Lyon, just as option A says`
@@ -370,7 +372,7 @@ def _is_led_label(units: Units, place: Statement, before: int) -> bool:
 def _is_one_of_several(units: Units, mark: int) -> bool:
     """Say whether a label after a mark is one of several answers, or asked: `Question 2: B`."""
     pointed = {units.labels[at] for at in units.named if units.words[at - 1] in _POINTING}
-    if len(pointed) > 1:
+    if len(pointed) > 1 or not QUESTION_MARKS.isdisjoint(units.words[mark:]):
         return True
     is_numbered = units.words[mark] in COLONS and any(
         map(str.isdecimal, units.words[max(mark - 2, 0) : mark])
@@ -530,7 +532,7 @@ def _drop_corrected(units: Units, statements: list[Statement]) -> list[Statement
     return statements
 
 
-#: Parts that say more than that a step of an argument comes to a choice.
+#: Parts in which a reply says what its answer is.
 _FINAL_PARTS = frozenset(
     {"answer_cue", "boxed", "answer_tag", "double_brackets", "label_line", "first_label"}
 )
@@ -547,7 +549,7 @@ def _drop_steps(units: Units, statements: list[Statement]) -> list[Statement]:
         for statement in statements
         if statement.begin >= end
         or statement.begin < _FIRST_WORDS
-        or statement.part in _FINAL_PARTS
+        or statement.weight is not Weight.VERDICT
     ]
 
 
@@ -650,12 +652,9 @@ def _is_mention(units: Units, at: int) -> bool:
         return read_names(units, at) is not None and not is_small(units, at)
     if not units.token(at).isupper() or _is_in_formula(units, at):
         return False
-    is_within = is_word(units, at - 1)
-    if is_within and not units.roles[at - 1]:
+    if is_word(units, at - 1) and not units.roles[at - 1]:
         return False  # `vitamin C`
-    if units.words[at] not in _WORDS or (is_within and units.words[at] == "a"):
-        return True
-    return bool(around & (BE | AND | OR))
+    return units.words[at] not in _WORDS or bool(around & (BE | AND | OR))
 
 
 def _is_argument(units: Units, at: int) -> bool:

@@ -167,14 +167,16 @@ def _step(units: Units, at: int, way: _Way) -> int | None:
     """Return the unit after this one, if it may stand between a cue and what it leads to."""
     roles = units.roles[at]
     if roles & NOT:
-        way.is_negated |= not is_followed(units, at)  # `actually, no: it is B`
+        is_interjection = roles & WRONG and is_followed(units, at)  # `actually, no: it is B`
+        way.is_negated |= not is_interjection
         return at + 1
     is_article = roles & (BE | FILL | OPTION) and read_names(units, at + 1)  # `odpowiedź to B`
     if roles & PREP and not is_article:
         if not way.has_link:
             return _skip_preposition(units, at)
         return at + 1 if roles & _LIGHT_AFTER_CUE else None
-    if roles & (BE | ANSWER | _LIGHT_AFTER_CUE):
+    is_noun = roles & ANSWER and way.has_link
+    if roles & (BE | _LIGHT_AFTER_CUE) or is_noun:
         is_passed = _pass_light_word(roles, way)
     else:
         is_passed = _pass_mark(units.words[at], way)
@@ -221,10 +223,11 @@ def _ends_answer(units: Units, end: int) -> bool:
     at = units.skip(end, CLOSE)
     roles = units.roles[at]
     if is_word(units, at):
-        return bool(roles & AFTER) or not units.token(at).isascii()
+        is_verb = roles & BE and not units.token(at).isascii()
+        return bool(is_verb or roles & AFTER) and not roles & (OR | AND)
     if units.words[at] in COMMAS:
         return not units.roles[at + 1] & OR
-    return units.words[at] not in OPERATORS
+    return units.words[at] not in OPERATORS or bool(units.gaps[at])
 
 
 def read_text(units: Units, choice: str, end: int) -> Named:
@@ -275,6 +278,8 @@ def _look_after(units: Units, target: Named, *, has_verb: bool) -> Named | None:
         if _denies(roles, is_judged=is_judged or is_bare):
             return replace(target, is_negated=True, end=at + 1)
         is_judged |= roles & (BE | IT) == BE
+        if units.words[at] in _AMBIGUOUS_IF:
+            return None
         if roles & (IF | AFTER) == IF or (is_asked and (has_verb or is_judged)):
             return None
         if not _is_passed(units, at):
@@ -314,6 +319,9 @@ BEFORE = 8
 SENTENCE_ENDS = STOPS | {BREAK}
 #: Verbs that make a condition of a sentence that begins with them: `Wäre es kalt, so wäre es B.`
 _INVERTED = frozenset({"w\u00e4re", "w\u00e4ren", "sollte", "sollten", "were", "should"})
+#: Words for `if` that mean something else in other languages: they begin a sentence, or follow a
+#: label.
+_AMBIGUOUS_IF = frozenset({"se", "om", "als", "ha", "caso"})
 BEFORE_INSERTION = SENTENCE_ENDS | COMMAS | DASHES
 
 #: Roles of words that may begin anew, whatever was said before.
@@ -368,7 +376,7 @@ def _is_unreal(units: Units, at: int, cue: int, *, is_reached: bool) -> bool:
     if roles & SAYS:
         is_quoted = units.words[at + 1] in COLONS  # `Many say: the answer is B`
         return bool(roles & IF) or ((is_reached or is_quoted) and cue - at <= BEFORE)
-    if units.words[at] in _INVERTED:
+    if units.words[at] in _INVERTED | _AMBIGUOUS_IF:
         return units.words[at - 1] in SENTENCE_ENDS
     return bool(roles & IF) and (is_reached or units.words[at + 1] in COLONS)  # `Tom says: it is C`
 
@@ -492,14 +500,14 @@ def _follow_answer(units: Units, at: int) -> Named | None:
         return None
     if target.has_link or starts_line(units, at):
         return target
-    if target.end >= units.size:
-        return None  # a text that is cut off
+    if target.end >= units.size or units.words[at - 1] in ROUND_OPEN:
+        return None  # a text that is cut off, or a remark
     return target if _is_apposed(units, at, target) else None
 
 
 def _is_apposed(units: Units, at: int, target: Named) -> bool:
     """Say whether a label right after `answer` is what it is: `dass die Antwort B ist`."""
-    if units.roles[at] & BARE:
+    if units.roles[at] & BARE or target.is_wrapped:
         return True
     before = skip_back(units, at, FILL | OWN | RIGHT)
     if units.roles[before] & BE and units.words[before] != "to":
@@ -538,7 +546,9 @@ def _follow_right(units: Units, at: int) -> Named | None:
     if before >= 0 and is_word(units, before) and not is_led:
         return None
     target = follow(units, at + 1)
-    return target if target is not None and target.has_link else None
+    if target is None or not target.has_link or not target.choices:
+        return None
+    return target
 
 
 def _follow_pick(units: Units, at: int) -> Named | None:
@@ -560,7 +570,7 @@ def _follow_pick(units: Units, at: int) -> Named | None:
 
 def _is_asked(units: Units, target: Named) -> bool:
     """Say whether a question mark follows: `shall I choose B?`."""
-    return units.words[target.end] in QUESTION_MARKS
+    return target.end < units.size and units.words[target.end] in QUESTION_MARKS
 
 
 def _follow_hint(units: Units, at: int) -> Named | None:

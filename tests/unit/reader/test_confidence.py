@@ -50,7 +50,7 @@ LONG_REMARK = "The answer is B (" + "one " * 20 + ")."
         ("The answer is D. It is Canberra (B).", CITIES, "SEVERAL_CHOICES", "other_statement"),
         ("»Natürlich ist es C«, rief Tom. Nun ja.", None, "NOTHING_STATED", "quoted"),
         ("Wäre es kalt, wäre es B.", None, "NOTHING_STATED", "only_named"),
-        ("Tanto la A como la D son correctas.", None, "NOTHING_STATED", None),
+        ("Tanto la A como la D son correctas.", None, "NOTHING_STATED", "only_named"),
         ("One of the two is C.", None, "NOTHING_STATED", "only_named"),
         ("答えはB、東京です。", ("東京", "京都"), "CONTRADICTS_ITSELF", "other_text"),
         ("Thus x = 2 or x = -2.", ("2", "-2"), "NOTHING_STATED", None),

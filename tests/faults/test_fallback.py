@@ -271,7 +271,7 @@ def test_the_fallback_reads_imported_completions(fallback: SecondModel, call: Ca
     shared = {"question": "?", "options": ["x", "yy"], "score": 1}
     rows = [
         {**shared, "id": "a", "answer": "A", "output": "A"},
-        {**shared, "id": "b", "answer": "B", "output": "Hm [B]."},
+        {**shared, "id": "b", "answer": "B", "output": "Is it [B]?"},
     ]
     log, project = fallback.folder / "log.jsonl", fallback.folder / "mine"
     write_rows(log, rows)

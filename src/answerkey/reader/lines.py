@@ -127,8 +127,9 @@ def lay_out(units: Units) -> LineLayout:
         is_thought = first == ["a", ":"] and units.words[begin + 2] in _PLANS
         if is_thought or (first == ["a", mark] and end > begin + 2):
             # `A:` only answers the `Q:` before it: `A: Let's think step by step.`
-            units.labels[begin] = None
-            units.named.remove(begin)
+            if units.labels[begin] is not None:
+                units.labels[begin] = None
+                units.named.remove(begin)
             begin += 2
         if end > begin:
             lines.append(_read_line(units, begin, end))

@@ -179,8 +179,6 @@ def _is_sole(units: Units, place: Statement, *, is_last: bool = False) -> bool:
     begin, end = _find_sentence(units, place.begin, place.end)
     if not _is_plain(units, place, begin, end) or not _is_mention(units, place.begin):
         return False
-    if is_object(units):
-        return False
     texts = {units.options.get(at) for at in range(begin, end)}
     if not texts.issubset({None, "", *place.choices}):
         return False  # `It is Lyon, just as option A says`
@@ -532,12 +530,6 @@ def _drop_corrected(units: Units, statements: list[Statement]) -> list[Statement
     return statements
 
 
-#: Parts in which a reply says what its answer is.
-_FINAL_PARTS = frozenset(
-    {"answer_cue", "boxed", "answer_tag", "double_brackets", "label_line", "first_label"}
-)
-
-
 def _drop_steps(units: Units, statements: list[Statement]) -> list[Statement]:
     """Return the statements without the steps of a longer argument that ends with a statement."""
     last = statements[-1]
@@ -561,11 +553,7 @@ def _combine(units: Units, statements: Sequence[Statement]) -> Decision:
     current = statements[0]
     is_open = False
     for statement in statements[1:]:
-        if statement.end <= current.end:
-            continue
-        if statement.choices == current.choices:
-            if statement.part in _FINAL_PARTS and not current.clashes:
-                current = statement
+        if statement.end <= current.end or statement.choices == current.choices:
             continue
         is_open = is_open or not _narrows(statement, current)
         current = statement

@@ -278,8 +278,6 @@ def _look_after(units: Units, target: Named, *, has_verb: bool) -> Named | None:
         if _denies(roles, is_judged=is_judged or is_bare):
             return replace(target, is_negated=True, end=at + 1)
         is_judged |= roles & (BE | IT) == BE
-        if units.words[at] in _AMBIGUOUS_IF:
-            return None
         if roles & (IF | AFTER) == IF or (is_asked and (has_verb or is_judged)):
             return None
         if not _is_passed(units, at):

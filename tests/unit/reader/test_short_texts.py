@@ -58,7 +58,7 @@ def read(text: str, choices: Sequence[str], options: Sequence[str] | None = None
         ("I am not sure but I'd guess C.", "C", "chosen", "I'd guess C"),
         ("정답은 B가 아니라,  C입니다.", "C", "conclusion", "아니라,  C"),
         ("1 yang benar adalah B. Canberra", "NOTHING_STATED", None, None),
-        ("したがって、 B正解は「B」です。", "B", "answer_cue", "正解は「B」"),
+        ("したがって、 B正解は「B」です。", "B", "named_right", "B正解は"),
         ("मैं B.  चुनता हूँ।", "NOTHING_STATED", None, None),
         (" A正解は選択肢Bです。", "SEVERAL_CHOICES", "answer_cue", "正解は選択肢B"),
         ("The answerдумаюis A? No. The answer is B.", "B", "answer_cue", "answer is B"),
@@ -206,7 +206,7 @@ def test_digits_are_read_where_they_are_labels(
         ("b Canberra", "B", "first_label", "b Canberra"),
         ("A. Canberra", "CONTRADICTS_ITSELF", "first_label", "A"),
         ("A. Sydney\nA. Sydney", "A", "first_label", "A. Sydney"),
-        ("B. Canberra\nThe answer is B.", "B", "answer_cue", "answer is B"),
+        ("B. Canberra\nThe answer is B.", "B", "first_label", "B. Canberra"),
     ],
 )
 def test_texts_of_options_are_read_with_their_labels(
@@ -555,3 +555,9 @@ def test_a_link_is_read_as_emphasis() -> None:
     """The label of an answer may be a link to somewhere."""
     text = 'The answer is <a href="#b">B</a>.'
     assert read(text, LETTERS) == ("B", "answer_cue", 'answer is <a href="#b">B')
+
+
+def test_a_mark_of_an_answer_is_no_label_though_no_choice_is_called_so() -> None:
+    """`A:` after `Q:` leads to the answer, whatever the labels are."""
+    result = read("Q: What is it?\nA: The answer is 2.", ("1", "2", "3", "4"))
+    assert result == ("2", "answer_cue", "answer is 2")

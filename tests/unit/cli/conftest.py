@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 import json
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.forked import Forked
-from tests.projects import SCORER, describe_solver, describe_task
+from tests.projects import SCORER, describe_solver, describe_task, write_rows
 
 from answerkey.testing import TestServer
 
@@ -41,12 +41,6 @@ class Terminal(io.StringIO):
     def isatty(self) -> bool:
         """Say so."""
         return True
-
-
-def write_rows(path: Path, rows: Sequence[object]) -> Path:
-    """Write a data file and return it."""
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
 
 
 def start(*words: object, first: str = "") -> subprocess.Popen[str]:

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.projects import write_rows
 
-from .conftest import TASK, Call, write_rows
+from .conftest import TASK, Call
 
 LONG = "Let me see. The answer is A."
 STATED = "      extraction: stated_answer\n"

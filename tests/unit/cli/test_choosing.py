@@ -17,10 +17,11 @@ from typing import Any
 
 import pytest
 from tests.forked import Forked
+from tests.projects import write_rows
 
 from answerkey.testing import TestServer
 
-from .conftest import QUIZ, Call, write_rows
+from .conftest import QUIZ, Call
 
 SECONDS = 60
 CONFIG = "{url: 'http://127.0.0.1:9/v1', model_key: m}"

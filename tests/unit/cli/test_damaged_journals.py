@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.projects import write_rows
 
 from answerkey.testing import TestServer
 
-from .conftest import Call, write_rows
+from .conftest import Call
 
 if TYPE_CHECKING:
     from tests.unit.conftest import Bucket

@@ -12,14 +12,14 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from tests.projects import describe_solver
+from tests.projects import describe_solver, write_rows
 from tests.unit.shapes import CAPITALS, SHAPES, Shape
 
 import answerkey as ak
 from answerkey.errors import AnswerkeyError
 from answerkey.testing import TestServer
 
-from .conftest import Call, write_rows
+from .conftest import Call
 
 KNOWING = "builtin/simulated?accuracy=1&style=sentence"
 ROWS = [

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
+from tests.projects import write_rows
 
 from answerkey.evaluate import doctor
 from answerkey.testing import Reply, TestServer
 from answerkey.testing.replies import read_prompt
 
-from .conftest import QUIZ, Call, write_rows
+from .conftest import QUIZ, Call
 
 KEY = "sk-canary-0123456789abcdef"
 ANSWERS = {"colour?": "B", "legs": "D", "fruit": "C", "random": "fox, Rome, 7", "ready": "Ready."}

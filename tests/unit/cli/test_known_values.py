@@ -7,6 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.projects import SCORER, write_task
 
 from answerkey.cli import main
 
@@ -14,16 +15,6 @@ from .conftest import Call
 
 HELM = Path(__file__).parents[4] / "shared" / "data" / "helm_mmlu" / "helm_mmlu.jsonl"
 OPUS, GPT4O = "anthropic_claude-3-opus-20240229", "openai_gpt-4o-2024-05-13"
-TASK = """\
-key: mmlu
-display_name: MMLU
-description: Raw one-token completions.
-definition:
-  scorers:
-    - type: string_equals_mcqa
-      ground_truth_choice: "{{ sample.answer }}"
-      choices: ["A", "B", "C", "D"]
-"""
 pytestmark = pytest.mark.skipif(not HELM.exists(), reason="the shared material is not here")
 
 
@@ -31,7 +22,7 @@ pytestmark = pytest.mark.skipif(not HELM.exists(), reason="the shared material i
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with the runs of two models over all 57 subjects."""
     result = tmp_path_factory.mktemp("helm")
-    (result / "task.yaml").write_text(TASK)
+    write_task(result / "task.yaml", {**SCORER, "choices": [*"ABCD"]}, name="MMLU")
     for name in (OPUS, GPT4O):
         words = f"score {result}/task.yaml --dataset {HELM} --out {result}/{name}".split()
         assert main([*words, "--completion-column", f"completions.{name}", "-q"]) == 0

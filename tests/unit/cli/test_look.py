@@ -15,8 +15,9 @@ from typing import Any
 
 import polars as pl
 import pytest
+from tests.projects import write_rows
 
-from .conftest import Call, start, write_rows
+from .conftest import Call, start
 
 
 @pytest.mark.parametrize("name", ["done", "small/done", "small/done/run.json", "latest"])

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.projects import write_rows
 
 import answerkey as ak
 from answerkey.errors import SolverError
@@ -15,7 +16,7 @@ from answerkey.evaluate.display import Display
 from answerkey.evaluate.observer import Observer
 from answerkey.testing import Reply, TestServer
 
-from .conftest import Call, write_rows
+from .conftest import Call
 
 CACHE = Path("cache/answerkey/calls.sqlite")
 REUSED = "40 of 40 replies were reused from the cache, the oldest 3 days old"

@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.projects import write_rows
 
 from answerkey.runs import load_run
 
-from .conftest import TASK, Call, write_rows
+from .conftest import TASK, Call
 
 Words = tuple[str, ...]
 COUNTS = {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.processes import run_python
-from tests.projects import SCORER
+from tests.projects import SCORER, write_rows
 
 from answerkey._version import __version__
 from answerkey.cli import app
@@ -18,7 +18,7 @@ from answerkey.spec.ready_made import list_ready_made
 from answerkey.types import Completion
 from answerkey.viewer.catalog import Catalog
 
-from .conftest import Call, write_rows
+from .conftest import Call
 
 UNUSED = {
     *("jinja2", "ruamel", "aiohttp"),

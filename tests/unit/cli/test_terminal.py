@@ -18,6 +18,7 @@ from typing import NoReturn, cast
 import pytest
 from rich.console import Console
 from tests.forked import Forked
+from tests.projects import SCORER, write_rows
 
 from answerkey.cli import main
 from answerkey.cli.console import BlockDisplay, wants_colour, write_lines
@@ -27,7 +28,7 @@ from answerkey.evaluate.observer import CallProgress, Observer
 from answerkey.testing import Behaviour, TestServer
 from answerkey.text import Line, Span, line, make_visible
 
-from .conftest import Call, Terminal, write_rows
+from .conftest import Call, Terminal
 
 #: A cleared screen, another title, a hyperlink, the 8-bit forms, turned text, rich's own markup,
 #: line ends.
@@ -46,9 +47,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     folder = tmp_path_factory.mktemp("hostile")
     scorer = {
-        "type": "string_equals_mcqa",
-        "ground_truth_choice": "{{ sample.answer }}",
-        "choices": ["A", "B"],
+        **SCORER,
         "display_name": HOSTILE,
         "metrics": [
             {"type": "mean", "field": "is_correct", "name": HOSTILE, "group_by": "category"}
@@ -71,7 +70,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for place in range(4)
     ]
     said = [{**row, "completion": HOSTILE if place else "A"} for place, row in enumerate(rows)]
-    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in said))
+    write_rows(folder / "rows.jsonl", said)
     for name in ("one", "two"):
         words = ["score", str(folder / "task.yaml"), "--dataset", str(folder / "rows.jsonl"), "-q"]
         assert main([*words, "--out", str(folder / f"{name}\x1b[31m\u202e")]) == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.projects import SCORER
+from tests.projects import SCORER, describe_task, write_rows
 
 import answerkey as ak
 
@@ -54,12 +54,10 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
                 for row in rows
                 for trial, letter in enumerate(row.pop("completion"))
             ]
-            (folder / "said.jsonl").write_text("".join(json.dumps(text) + "\n" for text in texts))
-            options["completions"] = str(folder / "said.jsonl")
-        task = {"key": "quiz", "display_name": "Quiz", "description": "", "definition": parts}
-        (folder / "task.yaml").write_text(json.dumps(task))
-        (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        files: Row = {"dataset": str(folder / "rows.jsonl"), "out": tmp_path / "runs" / name}
+            options["completions"] = str(write_rows(folder / "said.jsonl", texts))
+        (folder / "task.yaml").write_text(json.dumps(describe_task(**parts)))
+        dataset = write_rows(folder / "rows.jsonl", rows)
+        files: Row = {"dataset": str(dataset), "out": tmp_path / "runs" / name}
         return ak.run(folder / "task.yaml", **files, **options)
 
     return make_run

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from tests.projects import SCORER, describe_solver, write_task
 from tests.samples import read_cases, refuse
 
 from answerkey.cli import main
@@ -323,36 +324,20 @@ def test_without_the_library_the_package_is_named(monkeypatch: pytest.MonkeyPatc
         read("made/quiz")
 
 
-TASK = """\
-key: t
-display_name: T
-description: D
-definition:
-  solver:
-    type: single_turn_solver
-    input_builder:
-      type: chat_completion
-      input_messages: [{role: user, content: "{{ sample.q }}"}]
-  scorers:
-    - type: string_equals_mcqa
-      ground_truth_choice: "{{ 'AB'[sample.answer] }}"
-      choices: [A, B]
-"""
-
-
 def test_a_run_on_the_hub_is_explained_after_the_hub_moved_on(
     hub: Hub, quiz: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The run names commit and files; it is read again as it was, and holds no token."""
     monkeypatch.chdir(tmp_path)
-    Path("task.yaml").write_text(TASK)
+    scorer = {**SCORER, "ground_truth_choice": "{{ 'AB'[sample.answer] }}"}
+    write_task(Path("task.yaml"), scorer, solver=describe_solver("{{ sample.q }}"))
     Path("dataset.yaml").write_text(
         "key: quiz\ndisplay_name: Quiz\n"
         "source: {type: huggingface, path: made/quiz, name: all, split: test}\n"
     )
     words = "run task.yaml --dataset dataset.yaml --model builtin/constant?choice=B --out out -q"
     assert main(words.split()) == 0
-    stored = json.loads(Path("out/tasks/t/task.json").read_text())["dataset"]
+    stored = json.loads(Path("out/tasks/quiz/task.json").read_text())["dataset"]
     assert (stored["revision"], stored["data_files"]) == (quiz.refs["main"], SHARDS)
     manifest = json.loads(Path("out/run.json").read_text())
     assert manifest["tasks"][0]["dataset"]["file"] == "hf://datasets/made/quiz"

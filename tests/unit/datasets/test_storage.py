@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 import zstandard
+from tests.projects import SCORER, write_task
 from tests.samples import refuse
 
 import answerkey as ak
@@ -47,16 +48,7 @@ FRAME = pl.DataFrame(
         "unread": [f"{number:040d}" for number in range(1000)],
     }
 )
-TASK = """\
-key: quiz
-display_name: Quiz
-description: Q
-definition:
-  scorers:
-    - type: string_equals_mcqa
-      ground_truth_choice: "{{ sample.answer }}"
-      choices: [A, B, C, D]
-"""
+SCORER_OF_FOUR = {**SCORER, "choices": [*"ABCD"]}
 LINES = b"".join(json.dumps(row).encode() + b"\n" for row in FRAME.head(50).to_dicts())
 
 
@@ -284,7 +276,7 @@ def test_a_dataset_file_names_an_address(
 ) -> None:
     """`type: url` takes it; an endpoint in the file is refused, and so is an address as a path."""
     url = bucket.put("rows.parquet", parquet.read_bytes())
-    (tmp_path / "task.yaml").write_text(TASK)
+    write_task(tmp_path / "task.yaml", SCORER_OF_FOUR)
 
     def score(source: dict[str, str]) -> Any:  # noqa: ANN401 - what a command did
         described = {"key": "rows", "display_name": "Rows", "source": source}
@@ -313,7 +305,7 @@ def test_recorded_completions_lie_on_storage_too(bucket: Bucket, tmp_path: Path)
     """They are named by address and hash, and a change is found when they are read again."""
     url = bucket.put("rows.jsonl", LINES)
     said = bucket.put("said.jsonl", b"".join(b'{"completion": "A"}\n' for _ in range(50)))
-    (tmp_path / "task.yaml").write_text(TASK)
+    write_task(tmp_path / "task.yaml", SCORER_OF_FOUR)
     run = ak.run(tmp_path / "task.yaml", dataset=url, completions=said, out=tmp_path / "run")
     told = run.tasks["quiz"].manifest["completions"]
     assert told["file"] == said

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import huggingface_hub
 import pytest
 from tests.lazy import trustme
+from tests.projects import describe_solver, write_task
 from tests.samples import read_cases, refuse
 
 from answerkey.cli import main
@@ -154,20 +155,6 @@ def internal(web: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
     return web
 
 
-TASK = """\
-key: quiz
-display_name: Quiz
-description: Two.
-definition:
-  scorers: [{type: string_equals_mcqa, ground_truth_choice: "{{ sample.answer }}", choices: [A, B]}]
-  solver:
-    type: single_turn_solver
-    input_builder:
-      type: chat_completion
-      input_messages: [{role: user, content: "{{ sample.q }}"}]
-"""
-
-
 def test_a_project_reads_from_this_machine_only_if_the_caller_allows_it(
     internal: Site,
     tmp_path: Path,
@@ -177,7 +164,7 @@ def test_a_project_reads_from_this_machine_only_if_the_caller_allows_it(
     """Nothing is asked unless the host is allowed, or the caller names the address."""
     url, host = f"{internal.server.url}{QUIZ}", internal.server.url.rpartition("/")[2]
     monkeypatch.chdir(tmp_path)
-    Path("task.yaml").write_text(TASK, encoding="utf-8")
+    write_task(Path("task.yaml"), solver=describe_solver("{{ sample.q }}"))
     Path("data.yaml").write_text(f"key: quiz\nsource:\n  type: url\n  url: {url}\n")
     run = ["run", "task.yaml", "--model", "builtin/constant?choice=A", "--dataset"]
     assert main([*run, "data.yaml"]) == 2
@@ -281,7 +268,7 @@ def test_a_run_on_an_address_is_explained_after_it_changed(
 ) -> None:
     """`--dataset` takes an address; the run holds no query and is read again as it was."""
     monkeypatch.chdir(tmp_path)
-    Path("task.yaml").write_text(TASK)
+    write_task(Path("task.yaml"))
     Path("said.jsonl").write_text('{"completion": "A"}\n{"completion": "A"}\n')
     url = f"{web.server.url}{QUIZ}"
     words = (

@@ -67,14 +67,20 @@ def read_status(project: Project, out: str = "all") -> list[str]:
     return [json.loads(file.read_text())["status"] for file in files]
 
 
-def test_four_endpoints_are_asked_at_the_same_time(project: Project, serve: Serve) -> None:
-    """Each answers only once all of them have been asked."""
-    barrier = threading.Barrier(4)
+def answer_together(count: int) -> Callable[[Messages], str]:
+    """Return a model that answers once so many calls wait for it."""
+    barrier = threading.Barrier(count)
 
     def answer(_messages: Messages) -> str:
         barrier.wait(LONG)
         return "A"
 
+    return answer
+
+
+def test_four_endpoints_are_asked_at_the_same_time(project: Project, serve: Serve) -> None:
+    """Each answers only once all of them have been asked."""
+    answer = answer_together(4)
     project.write_rows([{"question": "q", "answer": "A"}])
     made = run_matrix(project, [name(serve(answer)) for _ in range(4)])
     assert (made.status, made.errors, len(made.runs)) == ("complete", {}, 4)
@@ -99,12 +105,7 @@ def plan_two_endpoints(project: Project, urls: Sequence[str]) -> Path:
 
 def test_two_specifications_of_one_run_are_asked_together(project: Project, serve: Serve) -> None:
     """Where their endpoints differ: each answers only once both have been asked."""
-    barrier = threading.Barrier(2)
-
-    def answer(_messages: Messages) -> str:
-        barrier.wait(LONG)
-        return "A"
-
+    answer = answer_together(2)
     project.write_rows([{"question": "q", "answer": "A"}])
     folder = plan_two_endpoints(project, [serve(answer).url, serve(answer).url])
     run = ak.run(folder, out=folder / "run")

@@ -71,6 +71,13 @@ def reply(frame: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([frame.drop("messages", "prompt"), columns], how="horizontal").reverse()
 
 
+def measure_replies(file: Path, frame: pl.DataFrame) -> float | None:
+    """Return the accuracy of the engine's completions."""
+    reply(frame).write_parquet("said.parquet")
+    run = ak.run(file, completions="said.parquet", out="out")
+    return run.tasks["t"].metrics["Accuracy"].value
+
+
 def test_prompts_are_those_that_a_run_sends(write: Callable[..., Path]) -> None:
     """Byte for byte what a chat endpoint is sent, and what the completions API is sent."""
     file = write()
@@ -92,9 +99,7 @@ def test_completions_of_trials_are_joined_again(write: Callable[..., Path], form
     assert export_prompts(file, f"prompts.{form}") == 36
     frame = read(f"prompts.{form}")
     assert frame["trial"].to_list() == [0, 1, 2] * 12
-    reply(frame).write_parquet("said.parquet")
-    run = ak.run(file, completions="said.parquet", out="out")
-    assert run.tasks["t"].metrics["Accuracy"].value == 1.0
+    assert measure_replies(file, frame) == 1.0
 
 
 def test_orders_of_options_are_joined_again(write: Callable[..., Path]) -> None:
@@ -106,9 +111,7 @@ def test_orders_of_options_are_joined_again(write: Callable[..., Path]) -> None:
     assert frame["base_sample_id"].to_list()[:4] == ["s0", "s0", "s1", "s1"]
     assert frame["option_order"].to_list()[:2] == [[0, 1], [1, 0]]
     assert frame["prompt"][1].endswith("A. x,y\nB. =1")
-    reply(frame).write_parquet("said.parquet")
-    run = ak.run(file, completions="said.parquet", out="out")
-    assert run.tasks["t"].metrics["Accuracy"].value == 0.5  # the same letter, whatever stands there
+    assert measure_replies(file, frame) == 0.5  # the same letter, whatever stands there
 
 
 def test_neither_model_nor_key_is_needed(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.projects import SCORER, write_task
 from tests.unit.importers.conftest import WHICH
 
 import answerkey as ak
@@ -264,18 +265,6 @@ def test_answers_that_belong_to_no_question_are_refused(desk: Desk) -> None:
 
 # every_eval_ever
 
-TASK = """\
-key: small
-display_name: Small
-description: Four questions.
-definition:
-  scorers:
-    - type: string_equals_mcqa
-      ground_truth_choice: "{{ sample.answer }}"
-      choices: "{{ sample.choices }}"
-      options: "{{ sample.options }}"
-"""
-
 
 def shared(**fields: Any) -> dict[str, Any]:  # noqa: ANN401
     """Return a row as the shared schema has it."""
@@ -343,7 +332,9 @@ def run(desk: Desk, tmp_path: Path) -> ak.Run:
         ("four", ["A", "B"], "B", None, "ERROR"),
     ]
     rows = [{**dict(zip(names, cell, strict=False)), "options": ["x", "y"]} for cell in cells]
-    task, dataset = desk.write("task.yaml", TASK), desk.lines("rows.jsonl", rows)
+    columns = {"choices": "{{ sample.choices }}", "options": "{{ sample.options }}"}
+    task = write_task(tmp_path / "task.yaml", {**SCORER, **columns})
+    dataset = desk.lines("rows.jsonl", rows)
     return ak.run(task, dataset=dataset, out=tmp_path / "run", allow_failed=1)
 
 

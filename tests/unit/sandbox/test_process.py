@@ -42,6 +42,14 @@ def run(
         return list(process.call_all(calls or [[{}, {}]]))
 
 
+def require_ended(handle: int) -> None:
+    """Require that the process of a handle ends within a minute, and close the handle."""
+    ended = select.poll()
+    ended.register(handle, select.POLLIN)
+    assert ended.poll(60_000)
+    os.close(handle)
+
+
 def find_error(source: str, *, seconds: float = SECONDS) -> SnippetError:
     """Return the error of one call."""
     outcome = run(source, seconds=seconds)[0]
@@ -397,10 +405,7 @@ def test_killed_program_leaves_no_process_and_no_folder(body: str, tmp_path: Pat
         assert len(list(folders.iterdir())) == 1
         handle = os.pidfd_open(worker_id)
         parent.kill()
-    ended = select.poll()
-    ended.register(handle, select.POLLIN)
-    assert ended.poll(60_000)
-    os.close(handle)
+    require_ended(handle)
     assert list(folders.iterdir()) == []
 
 
@@ -444,10 +449,7 @@ def test_closing_ends_the_children_of_the_snippet() -> None:
         child = process.call([{}, {}])
         assert isinstance(child, int)
         handle = os.pidfd_open(child)
-    ended = select.poll()
-    ended.register(handle, select.POLLIN)
-    assert ended.poll(60_000)
-    os.close(handle)
+    require_ended(handle)
 
 
 NO_NUMBER = f"{NOT_JSON} (ValueError: Out of range float values are not JSON compliant)"

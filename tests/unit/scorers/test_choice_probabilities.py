@@ -62,17 +62,19 @@ def test_spellings_of_a_choice_add_up() -> None:
     assert result.metadata["probabilities"] == [pytest.approx(0.4), pytest.approx(0.6), None, None]
 
 
-@pytest.mark.parametrize(
-    "thoughts", [*CASES["thoughts"], ("<think>", *("hm " for _ in range(200)), "</think>")]
-)
-def test_probabilities_are_read_after_the_thoughts(thoughts: tuple[str, ...]) -> None:
-    """The first token of the answer counts, not that of a thought, nor that of JSON around a
-    choice.
+LONG_THOUGHT = ("<think>", *("hm " for _ in range(200)), "</think>")
+
+
+@pytest.mark.parametrize("before", [*CASES["thoughts"], LONG_THOUGHT, ("\n", "(", "**")])
+def test_probabilities_are_read_where_the_answer_begins(before: tuple[str, ...]) -> None:
+    """The first token of the answer counts, not that of a thought, nor that of JSON or marks around
+    a choice.
     """
-    sent = send("B", {"B": 0.99, "A": 0.01}, *thoughts)
+    sent = send("B", {"B": 0.99, "A": 0.01}, *before)
     result = judge_probabilities(sent, CHOICES, "B", "B")
     assert (result.metadata["predicted_choice"], result.metadata["answer_token"]) == ("B", "B")
     assert result.values["truth_probability"] == pytest.approx(0.99)
+    assert result.values["is_correct"] == 1.0
 
 
 def test_thoughts_without_an_answer_have_no_answer_token() -> None:
@@ -114,13 +116,6 @@ def test_equally_likely_choices_are_right_to_their_part() -> None:
     """None of them is predicted: the first one is not favoured."""
     result = judge({"A": 0.3, "B": 0.3, "C": 0.1}, truth="B")
     assert (result.values["is_correct"], result.metadata["predicted_choice"]) == (0.5, None)
-
-
-def test_opening_tokens_are_passed_over() -> None:
-    """The answer's token is the first that says something."""
-    logprobs = send("B", {"B": 0.9, "A": 0.1}, "\n", "(", "**")
-    result = judge_probabilities(logprobs, CHOICES, "B")
-    assert (result.metadata["answer_token"], result.values["is_correct"]) == ("B", 1.0)
 
 
 @pytest.mark.parametrize(("logprobs", "reason"), CASES["reasons"])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -440,16 +441,17 @@ def server() -> Iterator[TestServer]:
         yield running
 
 
-def judge_all(model: LiveModel, **changes: Any) -> Scores:  # noqa: ANN401 - fields of the scorer
+def judge_texts(judge: ModelJudge, model: LiveModel, *texts: str) -> Scores:
+    """Return the scores of these answers to one question."""
+    samples = build_samples(*["capital?"] * len(texts))
+    with closing(judge.bind(model, key="quality")) as bound:
+        return score_table(bound, samples, record(samples, texts))
+
+
+def judge_all(model: LiveModel) -> Scores:
     """Return the scores of three answers, on a scale from 0 to 10."""
-    judge = ModelAsAJudge("judge", "The answer: {{ input_prompt }}", score_max=10.0, **changes)
-    samples = samples_from_frame(pl.DataFrame({"question": ["capital?"] * 3}))
-    table = record(samples, ["Canberra", "Sydney", "Melbourne, I think"])
-    bound = judge.bind(model, key="quality")
-    try:
-        return score_table(bound, samples, table)
-    finally:
-        bound.close()
+    judge = ModelAsAJudge("judge", "The answer: {{ input_prompt }}", score_max=10.0)
+    return judge_texts(judge, model, "Canberra", "Sydney", "Melbourne, I think")
 
 
 def open_judge(server: TestServer, ledger: MemoryLedger | None = None) -> LiveModel:
@@ -490,12 +492,8 @@ def test_enum_of_the_labels_is_asked_for() -> None:
         correct_labels=("right",),
         incorrect_labels=("wrong",),
     )
-    samples = samples_from_frame(pl.DataFrame({"question": ["capital?"]}))
-    table = record(samples, ["Canberra"])
     with TestServer('{"label": "right"}') as server, open_judge(server) as model:
-        bound = judge.bind(model, key="quality")
-        (found,) = score_table(bound, samples, table).rows()
-        bound.close()
+        (found,) = judge_texts(judge, model, "Canberra").rows()
         (sent,) = server.asked.requests
     assert (found.values, found.metadata["label"]) == ({"is_correct": 1.0}, "right")
     assert sent.body == {
@@ -528,10 +526,8 @@ def test_label_of_any_kind_has_no_enum(server: TestServer) -> None:
     """Without `valid_labels` the shape asks for text; by default no shape is asked for."""
     free = ModelLabeler("judge", "{{ input_prompt }}")
     assert free.schema["properties"] == {"label": {"type": "string"}}
-    samples = samples_from_frame(pl.DataFrame({"question": ["capital?"]}))
-    table = record(samples, ["Canberra"])
     with open_judge(server) as model:
-        score_table(free.bind(model, key="tone"), samples, table)
+        judge_texts(free, model, "Canberra")
     bodies = [request.body for request in server.asked.requests]
     assert not any(body and "response_format" in body for body in bodies)
 

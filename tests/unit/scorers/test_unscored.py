@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.projects import describe_solver
+from tests.projects import describe_solver, make_task, write_rows, write_task
 
 import answerkey as ak
 from answerkey.testing import TestServer
@@ -30,20 +30,12 @@ RAISES = {
 SOLVER = describe_solver()
 
 
-def write_task(path: Path, *scorers: object, **definition: object) -> Path:
-    """Write a task file and return its path."""
-    task = {"key": "t", "display_name": "T", "description": "D"}
-    path.write_text(json.dumps({**task, "definition": {**definition, "scorers": scorers}}))
-    return path
-
-
-def write_rows(path: Path, texts: list[str]) -> Path:
-    """Write a dataset with these completions and return its path."""
-    rows = [
-        {"question": f"q{n}", "answer": "A", "completion": said} for n, said in enumerate(texts)
+def make_rows(texts: list[str]) -> list[dict[str, str]]:
+    """Return samples with these completions."""
+    return [
+        {"question": f"q{number}", "answer": "A", "completion": text}
+        for number, text in enumerate(texts)
     ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +52,7 @@ def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Caches are this test's own.
     """
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return write_rows(tmp_path / "rows.jsonl", ["A"] * 120)
+    return write_rows(tmp_path / "rows.jsonl", make_rows(["A"] * 120))
 
 
 @pytest.fixture
@@ -102,9 +94,10 @@ def test_failed_samples_may_be_allowed(call: Call, tmp_path: Path) -> None:
 
     One more makes the run incomplete.
     """
-    rows = write_rows(tmp_path / "rows.jsonl", ['{"answer": "A"}'] * 17 + ["none"] * 3)
+    rows = make_rows(['{"answer": "A"}'] * 17 + ["none"] * 3)
+    file = write_rows(tmp_path / "rows.jsonl", rows)
     task = write_task(tmp_path / "task.yaml", NO_JSON)
-    words = ("score", task, "--dataset", rows, "--json")
+    words = ("score", task, "--dataset", file, "--json")
     assert [call(*words, "--allow-failed", most).code for most in "23"] == [3, 0]
     assert [call(*words, "--allow-failed", most).code for most in ("14%", "15%")] == [3, 0]
     allowed = call(*words, "--allow-failed", "3", "--out", "run")
@@ -146,13 +139,14 @@ def test_failing_code_runs_on_fifty_samples(call: Call, tmp_path: Path, rows: Pa
 
 def test_other_failures_do_not_stop_a_run(call: Call, tmp_path: Path) -> None:
     """A sample among the first 50 that is scored is reason enough to go on."""
-    rows = write_rows(tmp_path / "rows.jsonl", ["none"] * 49 + ["fine"] + ["none"] * 70)
+    rows = make_rows(["none"] * 49 + ["fine"] + ["none"] * 70)
+    file = write_rows(tmp_path / "rows.jsonl", rows)
     snippet = (
         "def compute_scores(sample, solver_output):\n    return {'x': {'fine': "
         "1}[sample['completion']]}\n"
     )
     task = write_task(tmp_path / "task.yaml", {**RAISES, "compute_scores_snippet": snippet})
-    done = call("score", task, "--dataset", rows, "--trust-code", "--out", "run", "--json")
+    done = call("score", task, "--dataset", file, "--trust-code", "--out", "run", "--json")
     assert (done.code, count(done)) == (3, ("incomplete", 1, 119, 0))
     assert "STOPPED_EARLY" not in call("show", "run").out
 
@@ -195,7 +189,7 @@ def test_resume_takes_allowance(call: Call, tmp_path: Path, rows: Path, server: 
     done = call("resume", "run", "--allow-failed", "100%", "--trust-code", "--json")
     assert (done.code, count(done)) == (0, ("complete", 0, 120, 0))
     assert server.asked.total == 120
-    assert len(ak.load_run("run").tasks["t"].scores) == 120
+    assert len(ak.load_run("run").tasks["quiz"].scores) == 120
 
 
 def test_a_run_stops_before_its_other_tasks(
@@ -204,7 +198,7 @@ def test_a_run_stops_before_its_other_tasks(
     """Neither a repetition nor another task is asked after the first 50 have failed."""
     write_task(tmp_path / "task.yaml", RAISES, solver=SOLVER, dataset={"key": "d"})
     dataset = {"key": "d", "display_name": "D", "source": {"type": "local", "file_path": rows.name}}
-    wanted = {"task_key": "t", "model_key": "m"}
+    wanted = {"task_key": "quiz", "model_key": "m"}
     model = {"key": "m", "display_name": "M", "task": "chat_completion"}
     url = f"{server.url}/chat/completions"
     config = {"connection_type": "custom_connection", "url": url, "model_key": "m"}
@@ -222,10 +216,9 @@ def test_a_run_stops_before_its_other_tasks(
 
 def test_scores_in_memory_are_incomplete_too(rows: Path) -> None:
     """`score` in Python gives the same status and counts."""
-    task = {"key": "t", "display_name": "T", "description": "D"}
     table = [json.loads(line) for line in rows.read_text().splitlines()]
-    run = ak.score({**task, "definition": {"scorers": [NO_JSON]}}, table)
-    assert (run.status, run.tasks["t"].counts["failed"]) == ("incomplete", 120)
-    run = ak.score({**task, "definition": {"scorers": [RAISES]}}, table, trust_code=True)
-    assert (run.status, run.tasks["t"].counts["failed"]) == ("incomplete", 120)
-    assert run.tasks["t"].totals["failed"]["STOPPED_EARLY"]["count"] == 70
+    run = ak.score(make_task(NO_JSON), table)
+    assert (run.status, run.tasks["quiz"].counts["failed"]) == ("incomplete", 120)
+    run = ak.score(make_task(RAISES), table, trust_code=True)
+    assert (run.status, run.tasks["quiz"].counts["failed"]) == ("incomplete", 120)
+    assert run.tasks["quiz"].totals["failed"]["STOPPED_EARLY"]["count"] == 70

@@ -420,10 +420,13 @@ def split_counts(
 def count_combinations(table: pl.DataFrame) -> pl.DataFrame:
     """Return the distinct rows of a table in the order in which they first occur, and `len`.
 
-    Unlike a frame, a lazy one takes no memory for the rows.
+    The streaming engine does not hold the rows in memory.
     """
-    groups = table.lazy().group_by(pl.all(), maintain_order=True)
-    return groups.len().collect()
+    rows = table.lazy().with_row_index("first row")
+    first = pl.col("first row").min()
+    groups = rows.group_by(pl.exclude("first row")).agg(pl.len(), first)
+    ordered = groups.sort("first row").drop("first row")
+    return ordered.collect(engine="streaming")
 
 
 def _list_cells(column: pl.Series, *, is_encoded: bool) -> list[Any]:

@@ -459,9 +459,15 @@ def count_rows(
 
 def _count_fields(scores: Scores, *names: str) -> Iterator[tuple[Any, ...]]:
     """Yield the combinations of fields, as texts, each with its number of counted rows."""
-    columns = [scores.text(name).alias(name) for name in names]
-    counted = pl.DataFrame(columns).filter(scores.counted())
-    return count_combinations(counted).iter_rows()
+    columns = [scores.counted().alias("is_counted")]
+    for name in names:
+        column = scores.column(name)
+        if column is None:
+            column = scores.text(name)
+        columns.append(column.alias(name))
+    groups = count_combinations(pl.DataFrame(columns)).filter("is_counted").drop("is_counted")
+    # Categories become texts only now, when there are few.
+    return groups.with_columns(pl.col(*names).cast(pl.String)).iter_rows()
 
 
 def _count_doubted(scores: Scores) -> dict[str, int]:
@@ -479,8 +485,8 @@ def _count_doubted(scores: Scores) -> dict[str, int]:
 
 def _count_each(values: pl.Series) -> dict[str, int]:
     """Return the number of occurrences of each value except null."""
-    counts = values.drop_nulls().cast(pl.String).value_counts()
-    return dict(sorted(counts.iter_rows()))
+    counts = count_combinations(values.drop_nulls().to_frame())
+    return dict(sorted((str(value), rows) for value, rows in counts.iter_rows()))
 
 
 def count_letters(scores: Scores) -> dict[str, dict[str, int]]:

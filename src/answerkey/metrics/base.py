@@ -422,11 +422,8 @@ def count_combinations(table: pl.DataFrame) -> pl.DataFrame:
 
     The streaming engine does not hold the rows in memory.
     """
-    rows = table.lazy().with_row_index("first row")
-    first = pl.col("first row").min()
-    groups = rows.group_by(pl.exclude("first row")).agg(pl.len(), first)
-    ordered = groups.sort("first row").drop("first row")
-    return ordered.collect(engine="streaming")
+    groups = table.lazy().group_by(pl.all(), maintain_order=True)
+    return groups.len().collect(engine="streaming")
 
 
 def _list_cells(column: pl.Series, *, is_encoded: bool) -> list[Any]:

@@ -10,7 +10,6 @@ from functools import lru_cache
 from answerkey.reader.characters import WHITE_SPACE, Reading
 from answerkey.reader.lexicon import (
     AFTER,
-    AND,
     ANSWER,
     ARROWS,
     BE,
@@ -41,7 +40,6 @@ from answerkey.reader.lexicon import (
     OR,
     PICK,
     PREP,
-    QUESTION,
     QUESTION_MARKS,
     QUOTES,
     REFUSE,
@@ -80,7 +78,7 @@ from answerkey.reader.statements import (
     read_subject,
     read_text,
 )
-from answerkey.reader.units import KOREAN_VERBS, WRAPS, Labels, Units, read_labels, split_units
+from answerkey.reader.units import WRAPS, Labels, Units, read_labels, split_units
 
 NOTHING = "NOTHING_STATED"
 SEVERAL = "SEVERAL_CHOICES"

@@ -57,7 +57,6 @@ from answerkey.reader.names import (
     PLURALS,
     Named,
     close_label,
-    is_end,
     is_word,
     read_names,
 )
@@ -167,16 +166,14 @@ def _step(units: Units, at: int, way: _Way) -> int | None:
     """Return the unit after this one, if it may stand between a cue and what it leads to."""
     roles = units.roles[at]
     if roles & NOT:
-        is_interjection = roles & WRONG and is_followed(units, at)  # `actually, no: it is B`
-        way.is_negated |= not is_interjection
+        way.is_negated |= not is_followed(units, at)  # `actually, no: it is B`
         return at + 1
-    is_article = roles & (BE | FILL | OPTION) and read_names(units, at + 1)  # `odpowiedź to B`
+    is_article = read_names(units, at + 1) is not None  # `odpowiedź to B`
     if roles & PREP and not is_article:
         if not way.has_link:
             return _skip_preposition(units, at)
         return at + 1 if roles & _LIGHT_AFTER_CUE else None
-    is_noun = roles & ANSWER and way.has_link
-    if roles & (BE | _LIGHT_AFTER_CUE) or is_noun:
+    if roles & (BE | ANSWER | _LIGHT_AFTER_CUE):
         is_passed = _pass_light_word(roles, way)
     else:
         is_passed = _pass_mark(units.words[at], way)
@@ -211,7 +208,7 @@ def _read_target(units: Units, at: int, *, has_link: bool) -> Named | None:
         return read_text(units, text, at + 1)
     if names is not None:
         return names.begin_at(names.begin)
-    if not has_link or text:
+    if not has_link:
         return None
     if units.roles[at] & NONE:
         return Named((), at, at + 1)
@@ -221,24 +218,18 @@ def _read_target(units: Units, at: int, *, has_link: bool) -> Named | None:
 def _ends_answer(units: Units, end: int) -> bool:
     """Say whether an option's text is complete here: no further word, no joint to another."""
     at = units.skip(end, CLOSE)
-    roles = units.roles[at]
     if is_word(units, at):
-        is_verb = roles & BE and not units.token(at).isascii()
-        return bool(is_verb or roles & AFTER) and not roles & (OR | AND)
+        return not units.token(at).isascii()
     if units.words[at] in COMMAS:
         return not units.roles[at + 1] & OR
-    return units.words[at] not in OPERATORS or bool(units.gaps[at])
+    return units.words[at] not in OPERATORS
 
 
 def read_text(units: Units, choice: str, end: int) -> Named:
     """Return the choice of an option text; the label in brackets after it has to be the same."""
     at = units.skip(end, _PAUSES)
-    if units.words[at] not in _BRACKETS:
-        return Named((choice,), end, end)
-    if units.roles[at + 1] & OPTION:
-        at += 2
     names = read_names(units, at)
-    if names is None:
+    if names is None or units.words[at] not in _BRACKETS:
         return Named((choice,), end, end)
     return Named((choice,), end, names.end, clashes=choice not in names.choices)
 
@@ -249,7 +240,7 @@ def _read_foreign(units: Units, at: int) -> Named | None:
     if not units.choices.resembles(units.token(position)):
         return None
     end = close_label(units, position)
-    if units.labels[position] or is_word(units, end):
+    if is_word(units, end):
         return None
     return Named((), at, end)
 
@@ -355,7 +346,7 @@ def read_context(units: Units, at: int) -> Context:
         if word in SENTENCE_ENDS or roles & _NEW:
             return Context.DENIED if roles & MUTE and in_clause else context
         is_reached = in_part if roles & SAYS else in_clause
-        if _is_unreal(units, before, at, is_reached=is_reached):
+        if _is_unreal(units, before, is_reached=is_reached):
             return Context.HYPOTHETICAL
         if roles & (NOT | WRONG):
             context = Context.DENIED if in_clause else context
@@ -368,12 +359,11 @@ def read_context(units: Units, at: int) -> Context:
     return context
 
 
-def _is_unreal(units: Units, at: int, cue: int, *, is_reached: bool) -> bool:
+def _is_unreal(units: Units, at: int, *, is_reached: bool) -> bool:
     """Say whether a condition or somebody else's opinion begins here and reaches the cue."""
     roles = units.roles[at]
     if roles & SAYS:
-        is_quoted = units.words[at + 1] in COLONS  # `Many say: the answer is B`
-        return bool(roles & IF) or ((is_reached or is_quoted) and cue - at <= BEFORE)
+        return bool(roles & IF) or is_reached
     if units.words[at] in _INVERTED | _AMBIGUOUS_IF:
         return units.words[at - 1] in SENTENCE_ENDS
     return bool(roles & IF) and (is_reached or units.words[at + 1] in COLONS)  # `Tom says: it is C`
@@ -381,7 +371,7 @@ def _is_unreal(units: Units, at: int, cue: int, *, is_reached: bool) -> bool:
 
 def is_inserted(units: Units, at: int) -> bool:
     """Say whether a remark stands on its own: `wait, the answer is`; not `I don't actually`."""
-    return is_followed(units, at) or at == 0 or units.words[at - 1] in BEFORE_INSERTION
+    return is_followed(units, at) or units.words[at - 1] in BEFORE_INSERTION
 
 
 def is_followed(units: Units, at: int) -> bool:
@@ -505,17 +495,14 @@ def _follow_answer(units: Units, at: int) -> Named | None:
 
 def _is_apposed(units: Units, at: int, target: Named) -> bool:
     """Say whether a label right after `answer` is what it is: `dass die Antwort B ist`."""
-    if units.roles[at] & BARE or target.is_wrapped:
-        return True
-    before = skip_back(units, at, FILL | OWN | RIGHT)
-    if units.roles[before] & BE and units.words[before] != "to":
+    if units.roles[at] & BARE:
         return True
     return bool(units.roles[target.end] & BE) and not is_word(units, target.end + 1)
 
 
 def _follow_option(units: Units, at: int) -> Named | None:
     """Return what an option word leads to, if it is `the correct option` or `my choice`."""
-    if units.labels[at - 1] is not None and not units.gaps[at]:
+    if units.labels[at - 1] is not None:
         return None  # `A项`
     before = skip_back(units, at, FILL & ~(RIGHT | OWN))
     around = units.roles[at] | units.roles[before] | units.roles[at + 1] & RIGHT
@@ -578,7 +565,6 @@ def _follow_hint(units: Units, at: int) -> Named | None:
     if roles & (IT | BE) == IT:
         if not units.roles[begin] & BE:
             return None
-        begin += not units.roles[begin] & NOT
     if roles & FIX:
         begin = units.skip(begin, STOPS, _BACK)
     may_pause = bool(roles & (FIX | SO | NOT_AFTER))
@@ -587,11 +573,8 @@ def _follow_hint(units: Units, at: int) -> Named | None:
         return None
     if _is_asked(units, target):
         return None
-    if roles & MATCH and not target.is_wrapped and not units.plays(begin, target.end, OPTION):
+    if roles & MATCH and not units.plays(begin, target.end, OPTION):
         return None
-    text = units.options.get(units.skip_back(at - 1, COMMAS))
-    if text and units.plays(begin, target.end, OPTION):
-        target.clashes |= text not in target.choices  # `Saturn, that is, option D`
     return target
 
 
@@ -600,7 +583,7 @@ def _ends_clause(units: Units, target: Named) -> bool:
     at = target.end
     if not MATHEMATICS.isdisjoint(units.words[max(at - _NEAR, 0) : at]):
         return False
-    if is_end(units, at) or units.words[at] in _CLAUSE_ENDS:
+    if units.words[at] in _CLAUSE_ENDS | {BREAK}:
         return True
     roles = units.roles[at]
     if roles & (AFTER | BUT | THAT):
@@ -688,7 +671,7 @@ def _state_subject(
     """Note a subject that is called right; `B is.` says so only after others were excluded."""
     if len(names.choices) == 1 and not PLURALS.isdisjoint(units.words[names.end : verdict.end]):
         return  # `tanto la A como la B son correctas`
-    if not verdict.is_full and set(names.choices).issuperset(findings.excluded):
+    if not verdict.is_full and not findings.excluded:
         return
     part = "named_right" if verdict.is_full else "conclusion"
     weight = Weight.DEFINITE if verdict.is_answer else Weight.VERDICT

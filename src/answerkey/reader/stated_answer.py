@@ -10,6 +10,7 @@ from functools import lru_cache
 from answerkey.reader.characters import WHITE_SPACE, Reading
 from answerkey.reader.lexicon import (
     AFTER,
+    AND,
     ANSWER,
     ARROWS,
     BE,
@@ -40,6 +41,7 @@ from answerkey.reader.lexicon import (
     OR,
     PICK,
     PREP,
+    QUESTION,
     QUESTION_MARKS,
     QUOTES,
     REFUSE,
@@ -78,7 +80,7 @@ from answerkey.reader.statements import (
     read_subject,
     read_text,
 )
-from answerkey.reader.units import WRAPS, Labels, Units, read_labels, split_units
+from answerkey.reader.units import KOREAN_VERBS, WRAPS, Labels, Units, read_labels, split_units
 
 NOTHING = "NOTHING_STATED"
 SEVERAL = "SEVERAL_CHOICES"
@@ -182,7 +184,7 @@ def _is_sole(units: Units, place: Statement, *, is_last: bool = False) -> bool:
         return False  # `It is Lyon, just as option A says`
     is_set_off = _is_set_off(units, place, begin)
     if _is_only_label(units, place):
-        return is_last or is_set_off
+        return is_last or is_set_off or _is_subject(units, place)
     first = units.named[bisect_left(units.named, begin)]
     return is_last and is_set_off and first == place.begin
 
@@ -192,7 +194,9 @@ def _is_plain(units: Units, place: Statement, begin: int, end: int) -> bool:
     is_cut = end == units.size and place.end == place.begin + 1
     if is_cut or units.words[end] in QUESTION_MARKS or units.plays(begin, end, _DOUBT):
         return False
-    return not units.roles[place.begin - 1] & OR
+    before = place.begin - 1
+    before -= bool(units.roles[before] & OPTION)
+    return units.words[before] != "of" and not units.roles[before] & OR  # `the side of option D`
 
 
 def _is_set_off(units: Units, place: Statement, begin: int) -> bool:
@@ -202,6 +206,12 @@ def _is_set_off(units: Units, place: Statement, begin: int) -> bool:
     if not any(is_word(units, at) for at in range(begin, before + 1 - is_called)):
         return is_called
     return is_called or units.words[before] in OPEN - QUOTES
+
+
+def _is_subject(units: Units, place: Statement) -> bool:
+    """Say whether a short reply to a question with options says what a label is."""
+    is_short = units.size <= _FIRST_WORDS and bool(units.option_texts)
+    return is_short and bool(units.roles[place.end] & BE)
 
 
 def _find_sentence(units: Units, begin: int, end: int) -> tuple[int, int]:
@@ -279,7 +289,13 @@ def _opens(units: Units, place: Statement) -> bool:
         return False
     if _asks(units) or units.roles[end + 1] & _DOUBT:
         return False
-    return mark not in COMMAS or bool(units.roles[end + 1] & AFTER)
+    return mark not in COMMAS or bool(units.roles[end + 1] & AFTER) or _is_all(units, end)
+
+
+def _is_all(units: Units, end: int) -> bool:
+    """Say whether a reply says nothing beside one text, as in `No, it is not`."""
+    is_short = units.size <= _SHORTEST and len(units.options) == 1
+    return is_short and not units.plays(end, units.size, REFUSE)
 
 
 def _asks(units: Units) -> bool:
@@ -312,6 +328,8 @@ def _is_led_text(units: Units, place: Statement, before: int) -> bool:
         return False
     if _has_alternative(units, before - _BACK, before):
         return False
+    if units.token(place.begin).endswith(KOREAN_VERBS):
+        return True
     return units.words[before] in _SAYING or bool(units.roles[before] & (BE | MATCH))
 
 
@@ -330,14 +348,16 @@ def _is_led_label(units: Units, place: Statement, before: int) -> bool:
     if word in _POINTING:
         return not _is_one_of_several(units, before)
     if word in SENTENCE_ENDS:
-        return units.labels[before - 1] is None and _is_sentence(units, place)
+        is_free = word != BREAK and units.labels[before - 1] is None
+        return is_free and _is_sentence(units, place)
     return _is_sole(units, place, is_last=True)
 
 
 def _is_one_of_several(units: Units, mark: int) -> bool:
     """Say whether a label after a mark is one of several answers: `Question 2: B`."""
     pointed = {units.labels[at] for at in units.named if units.words[at - 1] in _POINTING}
-    return len(pointed) > 1 or any(map(str.isdecimal, units.words[max(mark - 2, 0) : mark]))
+    is_numbered = any(map(str.isdecimal, units.words[max(mark - 2, 0) : mark]))
+    return len(pointed) > 1 or is_numbered or units.plays(mark - 2, mark, QUESTION)
 
 
 def _is_sentence(units: Units, place: Statement) -> bool:
@@ -422,12 +442,18 @@ def gather(units: Units, layout: LineLayout) -> Findings:
 def _drop_listed(
     units: Units, items: Sequence[Line], statements: Sequence[Statement]
 ) -> list[Statement]:
-    """Return the statements without those that lead into a list of the options: `Options: A. x`."""
+    """Return the statements without those that lead into a list of the options: `Options: A. x`.
+
+    A cue that leads to some of the options states several.
+    """
     kept = []
     for statement in statements:
         is_led = statement.begin < items[0].begin < statement.end <= items[0].label_end
-        if not is_led:
-            kept.append(statement)
+        if is_led and len(items) >= min(_LISTED, len(units.choices.choices)):
+            continue
+        if is_led:
+            statement.choices = tuple(item.choices[0] for item in items)
+        kept.append(statement)
     return kept
 
 
@@ -590,12 +616,12 @@ def _is_mention(units: Units, at: int) -> bool:
     around = units.roles[at - 1] | units.roles[at + 1]
     is_dressed = units.words[at - 1] in _BRACKETS | BOLD
     if is_dressed or around & OPTION or at in units.text_ends:
-        return not is_small(units, at)
+        return read_names(units, at) is not None and not is_small(units, at)
     if not units.token(at).isupper() or _is_in_formula(units, at):
         return False
     if is_word(units, at - 1) and not units.roles[at - 1]:
         return False  # `vitamin C`
-    return units.words[at] not in _WORDS
+    return units.words[at] not in _WORDS or bool(around & (BE | AND | OR))
 
 
 def _is_argument(units: Units, at: int) -> bool:
@@ -605,7 +631,7 @@ def _is_argument(units: Units, at: int) -> bool:
 
 def _is_in_formula(units: Units, at: int) -> bool:
     """Say whether a letter is part of a formula: `A + B`, `B(x)`."""
-    if units.words[at + 1] == "(":
+    if units.words[at + 1] == "(" and not units.gaps[at + 1]:
         return True
     return not _FORMULA.isdisjoint({units.words[at - 1], units.words[at + 1]})
 

@@ -168,7 +168,7 @@ def _step(units: Units, at: int, way: _Way) -> int | None:
     if roles & NOT:
         way.is_negated |= not is_followed(units, at)  # `actually, no: it is B`
         return at + 1
-    is_article = read_names(units, at + 1) is not None  # `odpowiedź to B`
+    is_article = roles & (BE | FILL | OPTION) and read_names(units, at + 1)  # `odpowiedź to B`
     if roles & PREP and not is_article:
         if not way.has_link:
             return _skip_preposition(units, at)
@@ -219,7 +219,7 @@ def _ends_answer(units: Units, end: int) -> bool:
     """Say whether an option's text is complete here: no further word, no joint to another."""
     at = units.skip(end, CLOSE)
     if is_word(units, at):
-        return not units.token(at).isascii()
+        return bool(units.roles[at] & AFTER) or not units.token(at).isascii()
     if units.words[at] in COMMAS:
         return not units.roles[at + 1] & OR
     return units.words[at] not in OPERATORS
@@ -240,7 +240,7 @@ def _read_foreign(units: Units, at: int) -> Named | None:
     if not units.choices.resembles(units.token(position)):
         return None
     end = close_label(units, position)
-    if is_word(units, end):
+    if units.labels[position] or is_word(units, end):
         return None
     return Named((), at, end)
 
@@ -497,6 +497,9 @@ def _is_apposed(units: Units, at: int, target: Named) -> bool:
     """Say whether a label right after `answer` is what it is: `dass die Antwort B ist`."""
     if units.roles[at] & BARE:
         return True
+    before = skip_back(units, at, FILL | OWN | RIGHT)
+    if units.roles[before] & BE and units.words[before] != "to":
+        return True
     return bool(units.roles[target.end] & BE) and not is_word(units, target.end + 1)
 
 
@@ -562,9 +565,8 @@ def _follow_hint(units: Units, at: int) -> Named | None:
     """Return what `it is`, `so` and `that leaves` lead to, if the clause ends there."""
     roles = units.roles[at]
     begin = at + 1
-    if roles & (IT | BE) == IT:
-        if not units.roles[begin] & BE:
-            return None
+    if roles & (IT | BE) == IT and not units.roles[begin] & BE:
+        return None
     if roles & FIX:
         begin = units.skip(begin, STOPS, _BACK)
     may_pause = bool(roles & (FIX | SO | NOT_AFTER))
@@ -671,7 +673,7 @@ def _state_subject(
     """Note a subject that is called right; `B is.` says so only after others were excluded."""
     if len(names.choices) == 1 and not PLURALS.isdisjoint(units.words[names.end : verdict.end]):
         return  # `tanto la A como la B son correctas`
-    if not verdict.is_full and not findings.excluded:
+    if not verdict.is_full and set(names.choices).issuperset(findings.excluded):
         return
     part = "named_right" if verdict.is_full else "conclusion"
     weight = Weight.DEFINITE if verdict.is_answer else Weight.VERDICT

@@ -388,8 +388,8 @@ def _is_clear(units: Units, places: Sequence[Statement]) -> bool:
     place = places[-1]
     before, end = _skip_articles_and_quotes(units, place)
     if not all(map(_is_text, places)):
-        return _is_last(units, end) or _is_undoubted(units)
-    if not _is_undoubted(units) or _is_of_label(units, before):
+        return _is_last(units, end) or _is_undoubted(units, places)
+    if not _is_undoubted(units, places) or _is_of_label(units, before):
         return False
     is_over = units.words[end] in _SETTING_OFF
     if units.words[before] in SENTENCE_ENDS:
@@ -397,9 +397,10 @@ def _is_clear(units: Units, places: Sequence[Statement]) -> bool:
     return is_over and (bool(units.roles[before] & (BE | YES)) or units.words[before] in COLONS)
 
 
-def _is_undoubted(units: Units) -> bool:
-    """Say whether nothing in a reply denies or doubts anything."""
-    return not units.plays(0, units.size, _DOUBT)
+def _is_undoubted(units: Units, places: Sequence[Statement]) -> bool:
+    """Say whether nothing in a reply denies or doubts anything, but for the texts of options."""
+    texts = {place.begin for place in places}
+    return not any(roles & _DOUBT and at not in texts for at, roles in enumerate(units.roles))
 
 
 # Everything that a text states or excludes.
@@ -646,6 +647,9 @@ _NEAR = 12
 _UNSURE = _DENIAL | SAYS | IF | BUT
 _SUPPORT = ANSWER | RIGHT | PICK | LEAVE | MATCH
 #: In an argument these may say of another choice that it is true, and still not the answer.
+#: What a text turns to before it declines to answer.
+_LEANINGS = frozenset({"chosen", "conclusion", "correction"})
+_FULL_STOPS = SENTENCE_ENDS - {";", "\uff1b"}
 _LIGHT_PARTS = frozenset({"named_right", "verdict_list", "reference"})
 
 
@@ -662,7 +666,10 @@ def _raise_doubt(units: Units, decision: Decision, findings: Findings) -> Decisi
 def _is_taken_back(units: Units, decision: Decision, findings: Findings) -> bool:
     """Say whether the last words of a text, or those right after the answer, take it back."""
     end = decision.end
-    if units.plays(max(end, units.size - _LAST_WORDS), units.size, UNDO):
+    taking_back = UNDO
+    if decision.part in _LEANINGS:
+        taking_back |= REFUSE  # `I lean towards C, but I cannot tell`
+    if units.plays(max(end, units.size - _LAST_WORDS), units.size, taking_back):
         return True
     fixes = [at for at in _list_corrections(units) if at >= end and is_inserted(units, at)]
     return bool(fixes) and not any(
@@ -730,6 +737,8 @@ def _is_rivalled(units: Units, decision: Decision, findings: Findings) -> bool:
         return True  # a text that is cut off after `or`
     if is_object(units):
         return False
+    if _is_supposed(units, decision, findings):
+        return True
     if decision.part == "conclusion" and _is_one_of_cases(units, decision, findings):
         return True
     for begin, end in _list_sentences(units, decision.end):
@@ -740,6 +749,15 @@ def _is_rivalled(units: Units, decision: Decision, findings: Findings) -> bool:
             has_rival = any(_is_supported(units, at, begin, end) for at in rivals)
         if has_rival:
             return True
+    return False
+
+
+def _is_supposed(units: Units, decision: Decision, findings: Findings) -> bool:
+    """Say whether another choice is stated nearby under a condition: `If so, it is A; else B.`"""
+    for choice, at in findings.supposed.items():
+        is_other = choice != decision.choice and at < decision.begin
+        if is_other and _FULL_STOPS.isdisjoint(units.words[at : decision.begin]):
+            return not units.plays(at, decision.begin, _DENIAL | SO | BUT | FIX | AFTER | THINK)
     return False
 
 

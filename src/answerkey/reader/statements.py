@@ -88,10 +88,14 @@ class Statement:
 
 @dataclass(slots=True)
 class Findings:
-    """What has been found in a text so far: statements, and excluded choices with their places."""
+    """What has been found in a text so far: statements, and excluded choices with their places.
+
+    `supposed` are choices that are stated under a condition only.
+    """
 
     statements: list[Statement] = field(default_factory=list)
     excluded: dict[str, int] = field(default_factory=dict)
+    supposed: dict[str, int] = field(default_factory=dict)
 
     def exclude(self, choices: tuple[str, ...], at: int) -> None:
         """Note that the text excludes these choices."""
@@ -346,7 +350,7 @@ def read_context(units: Units, at: int) -> Context:
         if word in SENTENCE_ENDS or roles & _NEW:
             return Context.DENIED if roles & MUTE and in_clause else context
         is_reached = in_part if roles & SAYS else in_clause
-        if _is_unreal(units, before, is_reached=is_reached):
+        if _is_unreal(units, before, at, is_reached=is_reached):
             return Context.HYPOTHETICAL
         if roles & (NOT | WRONG):
             context = Context.DENIED if in_clause else context
@@ -359,11 +363,11 @@ def read_context(units: Units, at: int) -> Context:
     return context
 
 
-def _is_unreal(units: Units, at: int, *, is_reached: bool) -> bool:
+def _is_unreal(units: Units, at: int, cue: int, *, is_reached: bool) -> bool:
     """Say whether a condition or somebody else's opinion begins here and reaches the cue."""
     roles = units.roles[at]
     if roles & SAYS:
-        return bool(roles & IF) or is_reached
+        return bool(roles & IF) or (is_reached and cue - at <= BEFORE)
     if units.words[at] in _INVERTED | _AMBIGUOUS_IF:
         return units.words[at - 1] in SENTENCE_ENDS
     return bool(roles & IF) and (is_reached or units.words[at + 1] in COLONS)  # `Tom says: it is C`
@@ -470,6 +474,7 @@ def _note(
     is_fix = units.roles[at] & FIX and is_inserted(units, at)
     context = Context.ASSERTED if is_fix else read_context(units, at)
     if context is Context.HYPOTHETICAL:
+        findings.supposed.update(dict.fromkeys(target.choices, at))
         return
     if target.is_negated or context is Context.DENIED:
         findings.exclude(target.choices, at)
@@ -656,6 +661,7 @@ def read_subject(units: Units, at: int, findings: Findings) -> None:
         return  # `D would be correct if`
     context = read_context(units, begin)
     if context is Context.HYPOTHETICAL:
+        findings.supposed.update(dict.fromkeys(names.choices, at))
         return
     if verdict.is_wrong != (verdict.is_negated or context is Context.DENIED):
         findings.exclude(names.choices, begin)

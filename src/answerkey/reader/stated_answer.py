@@ -753,7 +753,7 @@ def _is_rivalled(units: Units, decision: Decision, findings: Findings) -> bool:
 
 
 def _is_supposed(units: Units, decision: Decision, findings: Findings) -> bool:
-    """Say whether another choice is stated before under a condition: `If so, it is A; if not, B`."""
+    """Say whether another choice is stated under a condition: `If so, it is A; if not, B`."""
     for choice, at in findings.supposed.items():
         is_other = choice != decision.choice and at < decision.begin
         if is_other and _FULL_STOPS.isdisjoint(units.words[at : decision.begin]):

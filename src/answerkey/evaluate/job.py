@@ -108,8 +108,8 @@ def open_job(
     with collecting(problems):
         table = _load_completions(origin)
     job = _order_samples(job, table, problems)
-    with collecting(problems):
-        raise_all(find_missing_columns(job))
+    for error in find_missing_columns(job):
+        problems.report(error)
     calls_model = _calls_model(
         job,
         options,

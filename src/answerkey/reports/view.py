@@ -226,7 +226,8 @@ class RunView:
 def view_run(run: Run) -> RunView:
     """Return what people are shown of a run; numbers stay as they are, infinite ones as well."""
     manifest = run.manifest
-    is_complete = run.status == "complete"
+    status = run.status
+    is_complete = status == "complete"
     unfinished = {}
     for entry in manifest["tasks"]:
         if entry["key"] not in run.tasks:
@@ -243,7 +244,7 @@ def view_run(run: Run) -> RunView:
     return RunView(
         run=run,
         title=str(manifest.get("display_name") or run.key),
-        status=run.status,
+        status=status,
         is_complete=is_complete,
         path=None if run.path is None else str(run.path),
         started_at=manifest.get("started_at"),

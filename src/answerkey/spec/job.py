@@ -18,7 +18,7 @@ from answerkey.datasets.rows import Rows
 from answerkey.datasets.sources import InlineSource
 from answerkey.datasets.tables import DataTable
 from answerkey.errors import AnswerkeyError, InternalError, Place
-from answerkey.models.config import Model, ModelConfig
+from answerkey.models.config import CachePolicy, Model, ModelConfig
 from answerkey.sandbox import Snippet
 from answerkey.scorers import choose_audited, find_role, reads_by_templates
 from answerkey.spec.nodes import Location, ProblemList, sort_errors
@@ -233,7 +233,7 @@ class Plan:
     key: str = ""
     jobs: tuple[Job, ...] = ()
     display_name: str | None = None
-    cache_policy: str | None = None
+    cache_policy: CachePolicy | None = None
     policies: tuple[Mapping[str, Any], ...] = ()
     rule_places: Mapping[tuple[str, str], Place] = field(default_factory=dict)
     problems: ProblemList = field(default_factory=ProblemList)
@@ -250,8 +250,6 @@ class Plan:
 
     def find_baseline_errors(self) -> list[AnswerkeyError]:
         """Return what is wrong with the runs that rules compare with; they are read here."""
-        if not self.policies:
-            return []
         gates = features.load_gates()
         errors: list[AnswerkeyError] = gates.find_baseline_errors(
             self.policies,

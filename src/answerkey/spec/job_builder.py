@@ -12,7 +12,6 @@ from answerkey.datasets.dataset import Selection
 from answerkey.datasets.tables import DataTable
 from answerkey.errors import AnswerkeyError, Place, listing
 from answerkey.models.config import Generation
-from answerkey.scorers import asks_model
 from answerkey.spec import definitions
 from answerkey.spec.config import Config, Settings, reads_config, resolve_config
 from answerkey.spec.job import Job, ModelChoice, Plan
@@ -174,9 +173,9 @@ def list_judges(task: Task) -> Judges:
     """Return how the scorers that call a model name it, and where, by the scorer's key."""
     judges = {}
     for step in task.scoring:
-        if asks_model(step.scorer):
+        if step.model_key is not None:
             place = task.place(*step.model_path)
-            judges[step.key] = (step.scorer.model_key, place)
+            judges[step.key] = (step.model_key, place)
     return judges
 
 

@@ -28,7 +28,6 @@ from answerkey.scorers import (
     SCORERS,
     Action,
     Scorer,
-    asks_model,
     find_role,
 )
 from answerkey.solvers import SOLVERS, Solver
@@ -87,6 +86,11 @@ class ScoringStep:
         repr=False,
         compare=False,
     )
+
+    @property
+    def model_key(self) -> str | None:
+        """The name of the model that the scorer asks; None for most."""
+        return getattr(self.scorer, "model_key", None)
 
     @property
     def model_path(self) -> Steps:
@@ -373,7 +377,7 @@ def _hash_task(definition: object, steps: Scoring) -> str:
     prompts = []
     for step in steps:
         prompt = getattr(step.scorer, "model_prompt", None)
-        if prompt and asks_model(step.scorer):
+        if prompt and step.model_key is not None:
             prompts.append(prompt)
     if prompts:
         hashed = [definition, *prompts]

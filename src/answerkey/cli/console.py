@@ -77,9 +77,7 @@ class Console:
 
     def say_text(self, text: str) -> None:
         """Print one message on stderr, unless `--quiet`."""
-        from answerkey.text import line, make_visible
-
-        self.say([line(make_visible(text))])
+        self.say([text])
 
     def warn(self, notices: Iterable[Notice]) -> None:
         """Print notices on stderr, unless `--quiet`."""
@@ -177,10 +175,10 @@ def colour_line(line: Line) -> Text:
     """Return a line with its roles as colours."""
     from rich.text import Text
 
-    from answerkey.text import line as make_line
+    from answerkey.text import list_spans
 
     text = Text()
-    for span in make_line(*line):
+    for span in list_spans(line):
         text.append(span.text, style=STYLES[span.role] or None)
     text.rstrip()
     return text
@@ -313,9 +311,7 @@ class ConsoleDisplay(Display):
 
     def say(self, text: str) -> None:
         """Take a line about how the run goes on."""
-        from answerkey.text import line
-
-        self.write([line(text)])
+        self.write([text])
 
     def write(self, lines: list[Line]) -> None:
         """Write lines at once."""

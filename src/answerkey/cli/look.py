@@ -227,7 +227,6 @@ def view_command(
     The page is reachable from this machine only, with the token in the printed address. DIR may
     also be a run folder.
     """
-    from answerkey.text import line
     from answerkey.viewer.server import open_server
 
     if folder is None and not Path(FOLDER).is_dir():
@@ -241,7 +240,7 @@ def view_command(
                 "port": server.server_port,
             }
             address["folder"] = str(server.app.catalog.folder)
-            console.show(lambda: {"view": address}, lambda: [line(server.url)])
+            console.show(lambda: {"view": address}, lambda: [server.url])
             sys.stdout.flush()
             console.say_text("Ctrl-C ends it")
             server.serve_forever()

@@ -477,7 +477,6 @@ def check_command(
     """
     from answerkey.evaluate.dry_run import check
     from answerkey.reports.preview import describe_check, draw_check
-    from answerkey.text import line
 
     chosen = find_baseline(options)
     for file in files:
@@ -491,7 +490,7 @@ def check_command(
             result = check(file, progress=display.report, **chosen)
             results.append((file, result))
             if len(files) > 1:
-                lines.append(line(file))
+                lines.append(file)
             lines += draw_check(result, console.width)
     described = [describe_check(result, file) for file, result in results]
     console.show(

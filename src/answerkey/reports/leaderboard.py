@@ -28,7 +28,6 @@ from answerkey.text import (
     draw_table,
     draw_text,
     is_share,
-    line,
     measure_width,
 )
 
@@ -401,7 +400,7 @@ def draw_leaderboard(runs: Sequence[Run], width: int) -> Lines:
     for label, status in unfinished:
         cells = [status] * len(heads)
         rows.append([label, *cells])
-    lines = [line(Span("Comparison", "title"))]
+    lines: Lines = [Span("Comparison", "title")]
     lines += _draw_blocks(list(heads), rows, width)
     lines.append(BLANK)
     text = f"Each cell: the main metric (shares in %), its 95 % interval, rank. {note}"

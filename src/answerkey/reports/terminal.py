@@ -39,7 +39,6 @@ from answerkey.text import (
     format_figure,
     format_interval,
     format_percent,
-    line,
     make_visible,
     quote,
     shorten,
@@ -125,7 +124,7 @@ def draw_summary(
     for task in view.tasks:
         lines += _draw_task(task, layout)
     if not view.tasks:
-        lines += [BLANK, line("  No task of this run is finished.")]
+        lines += [BLANK, "  No task of this run is finished."]
     for calls in view.unfinished.values():
         lines += _draw_calls(calls, layout)
     if any("variant" in task.task.manifest for task in view.tasks):
@@ -144,10 +143,10 @@ def draw_summary(
 def _draw_head(view: RunView, layout: Layout) -> Lines:
     role: Role = "good" if view.is_complete else "warn"
     title = Span(view.title, "title")
-    lines = [line(title, "  ", Span(view.status, role))]
+    lines: Lines = [(title, "  ", Span(view.status, role))]
     if view.path is not None:
         path = shorten_path(view.path)
-        lines.append(line(Span("run ", "dim"), path))
+        lines.append((Span("run ", "dim"), path))
     if not view.can_go_on:
         return lines
     if view.stopped:
@@ -161,12 +160,12 @@ def _draw_head(view: RunView, layout: Layout) -> Lines:
     if view.status == "running":
         when = "to continue, unless it is still running: "
     command = f"answerkey resume {shlex.quote(str(view.path))}"
-    lines.append(line(Span(when, "dim"), command))
+    lines.append((Span(when, "dim"), command))
     return lines
 
 
 def _draw_task(task: TaskView, layout: Layout) -> Lines:
-    lines = [BLANK, *_draw_facts(task, layout), BLANK]
+    lines: Lines = [BLANK, *_draw_facts(task, layout), BLANK]
     if layout.is_complete:
         lines += _draw_numbers(task, layout)
     else:
@@ -215,8 +214,8 @@ def _draw_notices(notices: Sequence[str]) -> Lines:
     lines: Lines = [BLANK]
     for notice in notices:
         first, *further = make_visible(notice, keep_lines=True).split("\n")
-        lines.append(line(Span("warning", "warn"), f": {first.removeprefix('warning: ')}"))
-        lines += map(line, further)
+        lines.append((Span("warning", "warn"), f": {first.removeprefix('warning: ')}"))
+        lines += further
     return lines
 
 
@@ -226,7 +225,7 @@ def _draw_headlines(view: RunView, layout: Layout) -> Lines:
     for task in view.tasks:
         name = f"{task.key}: " if len(view.tasks) > 1 else ""
         if not view.is_complete:
-            lines.append(line(Span(f"{name}INCOMPLETE, no accuracy", "warn")))
+            lines.append(Span(f"{name}INCOMPLETE, no accuracy", "warn"))
             continue
         for entry in task.metrics:
             if entry.is_about_order:
@@ -237,7 +236,7 @@ def _draw_headlines(view: RunView, layout: Layout) -> Lines:
                 right = f"  {details['count']} of {details['of']} right"
             number, interval = layout.figures(entry.metric, as_share=entry.is_share)
             text = f"{name}{entry.label} {number} {interval}".rstrip()
-            lines.append(line(Span(text, "title"), right))
+            lines.append((Span(text, "title"), right))
             break
     return lines if len(lines) > 1 else []
 
@@ -268,7 +267,7 @@ def _draw_facts(task: TaskView, layout: Layout) -> Lines:
     name = ""
     if task.display_name not in {"", task.key}:
         name = f"  {task.display_name}"
-    title = line(Span(task.key, "title"), name)
+    title = (Span(task.key, "title"), name)
     return [title, *draw_facts(facts, layout.width)]
 
 
@@ -342,11 +341,11 @@ def _draw_numbers(task: TaskView, layout: Layout) -> Lines:
             scored.append(view)
         else:
             checks.append(view)
-    lines = [line("  This task has no metric.")]
+    lines: Lines = ["  This task has no metric."]
     if scored:
         lines = _draw_metrics(task, scored, layout)
     if checks:
-        lines += [BLANK, line("  Quality checks (purpose qa), not part of the score")]
+        lines += [BLANK, "  Quality checks (purpose qa), not part of the score"]
         lines += _draw_metrics(task, checks, layout)
     if about_order:
         from answerkey.robustness.choice_order import draw_choice_order
@@ -485,9 +484,9 @@ def _draw_counts(task: TaskView) -> Lines:
     if thinking > THINKING_SHARE * rows["samples"]:
         warnings.append(f"begin with a thinking block: {thinking}, scored as they are written;")
         warnings.append("`--split-thinking` takes the thoughts out")
-    lines = [line(f"  {text}") for text in texts]
+    lines: Lines = [f"  {text}" for text in texts]
     for warning in warnings:
-        lines.append(line("  ", Span(warning, "warn")))
+        lines.append(("  ", Span(warning, "warn")))
     return lines
 
 
@@ -548,7 +547,7 @@ def _draw_traceback(reason: ReasonView, layout: Layout) -> Lines:
     lines: Lines = []
     indent = "  "
     for part in wrap(make_visible(where), layout.width - 2):
-        lines.append(line(indent, Span(part, "warn")))
+        lines.append((indent, Span(part, "warn")))
         indent = "    "
     return lines
 
@@ -656,7 +655,7 @@ def _draw_calls(calls: Sequence[CallsView], layout: Layout) -> Lines:
     for view in calls:
         kind, _, key = view.purpose.partition(":")
         title = f"Calls of the {kind} {key}" if key else "Calls"
-        lines += [BLANK, line(f"  {title}")]
+        lines += [BLANK, f"  {title}"]
         lines += draw_facts(_list_call_facts(view).items(), layout.width)
         lines += _draw_call_reasons("Failed because", view.errors, layout)
         lines += _draw_call_reasons("Retried because", view.retried, layout)
@@ -739,7 +738,7 @@ def _draw_steps(steps: Sequence[tuple[str, str]]) -> Lines:
     rows = []
     for command, purpose in steps:
         rows.append((command, Span(f"# {purpose}", "dim")))
-    lines = [line(Span("Next", "title"))]
+    lines: Lines = [Span("Next", "title")]
     lines += draw_table(("", ""), rows, "<<", UNLIMITED)
     return lines
 
@@ -775,7 +774,7 @@ def draw_bar(
 ) -> Line:
     """Return a bar with its name and count."""
     full = _BAR_CELLS * done // total if total else 0
-    return line(
+    return (
         Span(f"{shorten(name, _MAX_NAME)}{GAP}", "title"),
         Span(bar[0] * full, "good"),
         Span(bar[1] * (_BAR_CELLS - full), "dim"),

@@ -20,7 +20,7 @@ from answerkey.metrics.intervals import WILSON
 from answerkey.metrics.paired import Difference, adjust_by_holm
 from answerkey.runs import NOT_COMPLETE, Run, TaskRun, describe_gates, load_run
 from answerkey.spec import Task, task_from_source
-from answerkey.spec.task import ForeseenMetric, find_compared, find_metrics
+from answerkey.spec.job import ForeseenMetric, find_compared, find_metrics
 from answerkey.text import (
     BLANK,
     Lines,

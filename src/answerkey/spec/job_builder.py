@@ -14,11 +14,11 @@ from answerkey.errors import AnswerkeyError, Place, listing
 from answerkey.models.config import Generation
 from answerkey.spec import definitions
 from answerkey.spec.config import Config, Settings, reads_config, resolve_config
-from answerkey.spec.job import Job, ModelChoice, Plan
+from answerkey.spec.job import Job, ModelChoice, Plan, Task
 from answerkey.spec.nodes import Location, Node, advise, with_key
 from answerkey.spec.project import YAML_ENDINGS, Project
 from answerkey.spec.sources import DatasetSpec, build_dataset, is_remote
-from answerkey.spec.task import Task, build_task
+from answerkey.spec.task import build_task
 
 if TYPE_CHECKING:
     from answerkey.spec.variants import TaskNode

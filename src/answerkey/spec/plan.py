@@ -26,7 +26,7 @@ from answerkey.spec.config import (
     given_by_caller,
     report_unknown,
 )
-from answerkey.spec.job import Job, ModelChoice, Plan
+from answerkey.spec.job import Job, ModelChoice, Plan, Task
 from answerkey.spec.job_builder import (
     add_policies,
     build_job,
@@ -58,7 +58,7 @@ from answerkey.spec.sources import (
     is_remote,
     show_file,
 )
-from answerkey.spec.task import Task, build_task
+from answerkey.spec.task import build_task
 from answerkey.spec.validation import (
     KEY_PATTERN,
 )

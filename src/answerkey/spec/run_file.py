@@ -15,7 +15,7 @@ from answerkey.datasets.tables import DataTable
 from answerkey.models.config import CachePolicy
 from answerkey.spec import definitions
 from answerkey.spec.config import Config, Settings, list_declared, refuse_config, report_unknown
-from answerkey.spec.job import Job, Plan
+from answerkey.spec.job import Job, Plan, Task
 from answerkey.spec.job_builder import (
     add_policies,
     build_job,
@@ -32,11 +32,10 @@ from answerkey.spec.shapes import (
     OLD,
     Count,
     NamedByFile,
-    TrialsConfigFields,
     part,
 )
 from answerkey.spec.sources import resolve_stated
-from answerkey.spec.task import Task, override_trials
+from answerkey.spec.trials import TrialsConfigFields, override_trials
 from answerkey.spec.validation import (
     Fields,
     Key,

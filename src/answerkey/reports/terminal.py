@@ -525,9 +525,9 @@ def _draw_invalid(task: TaskView, layout: Layout) -> Lines:
     rows = []
     scored = (task.row_counts or task.counts)["scored"]
     for reason in task.invalid:
+        name, count, sample = reason.cells
         share = format_percent(reason.count / scored) if layout.is_complete else ""
         completion = quote(reason.example.get("completion"), layout.width)
-        name, count, sample = reason.cells
         rows.append((name, count, share, sample, completion))
     header = ("Invalid because", "count", "share", "example", "completion")
     return layout.table(header, rows, "<>><~")

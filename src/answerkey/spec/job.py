@@ -74,7 +74,7 @@ class ScoringStep:
         compare=False,
     )
 
-    @property
+    @cached_property
     def model_key(self) -> str | None:
         """The name of the model that the scorer asks; None for most."""
         return getattr(self.scorer, "model_key", None)
@@ -327,12 +327,12 @@ class Job:
                 models[name_purpose(step)] = self.judges[step.key]
         return models
 
-    @property
+    @cached_property
     def calls_models(self) -> bool:
         """Whether a model would be called; then all rows are checked before the first call."""
         return self.model is not None or bool(self.judges)
 
-    @property
+    @cached_property
     def is_costly(self) -> bool:
         """Whether models are called, snippets of the user run, or scorers of another package."""
         if self.calls_models or self.task.snippets:

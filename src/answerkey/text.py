@@ -456,9 +456,10 @@ def draw_labelled(
 ) -> Lines:
     """Return a text broken into lines, the first after its label and the others aligned with it."""
     lines: Lines = []
-    for part in wrap(make_visible(text), width - len(label.text)):
+    room = measure_width(label.text)
+    for part in wrap(make_visible(text), max(20, width - room)):
         lines.append((label, Span(part, role)))
-        label = Span(" " * len(label.text))
+        label = Span(" " * room)
     return lines
 
 

@@ -82,8 +82,9 @@ def show_command(
     `--group-by` and `--cluster-by` name columns of the dataset; the metrics are measured again, and
     the run does not change. The exit code is that of its gates.
     """
+    from answerkey.reports.listing import find_run
     from answerkey.reports.terminal import draw_next_steps, draw_summary
-    from answerkey.reports.view import describe_run, find_run
+    from answerkey.reports.view import describe_run
 
     with keep_files(options) as write:
         shown = find_run(run)
@@ -128,7 +129,7 @@ def explain_command(
     SAMPLE is a sample id; for generated ids the row number is enough (`2` for `000002`).
     """
     from answerkey.reports.explain import describe_explained, explain
-    from answerkey.reports.view import find_run
+    from answerkey.reports.listing import find_run
 
     explanation = explain(find_run(run), sample, task=task)
     console.show(
@@ -141,7 +142,7 @@ def explain_command(
 @click.argument("folder", metavar="[DIR]", required=False)
 def runs_command(console: Console, folder: str | None) -> None:
     """List the runs below DIR (default `runs`), newest first."""
-    from answerkey.reports.view import draw_listing, list_folder
+    from answerkey.reports.listing import draw_listing, list_folder
     from answerkey.text import clean_numbers
 
     if folder is None and not Path(FOLDER).is_dir():
@@ -185,7 +186,7 @@ def report_command(
     disk and loads nothing else. An existing file is replaced.
     """
     from answerkey.reports.html import report
-    from answerkey.reports.view import find_runs
+    from answerkey.reports.listing import find_runs
 
     shown = find_runs(runs)
     name = "comparison"
@@ -284,7 +285,7 @@ def export_command(
     """
     from answerkey.exporters import export
     from answerkey.exporters.forms import CSV
-    from answerkey.reports.view import find_run
+    from answerkey.reports.listing import find_run
 
     if out is None and console.as_json:
         message = "the rows need a file: `--json` keeps stdout for its own object"
@@ -328,7 +329,7 @@ def audit_command(console: Console, run: str, *, task: str | None) -> None:
     RUN is a run folder, its name below `runs`, or `latest`. No model is called and nothing is
     changed. The exit code is 0 whatever is found.
     """
-    from answerkey.reports.view import find_run
+    from answerkey.reports.listing import find_run
     from answerkey.run_audit.audit import audit
     from answerkey.run_audit.text import describe_audit
 
@@ -421,7 +422,7 @@ def compare_command(
     by id, and runs with other truths are refused. A difference is first minus second.
     """
     from answerkey.comparison.compare import compare, describe_comparison, draw_pairs
-    from answerkey.reports.view import find_run, find_runs
+    from answerkey.reports.listing import find_run, find_runs
     from answerkey.text import clean_numbers
 
     if fail_on_regression and baseline is None:
@@ -506,7 +507,7 @@ def power_command(console: Console, runs: tuple[str, ...], **options: object) ->
     --accuracy (default 0.5, where answers vary most).
     """
     from answerkey.comparison.power import describe_power, draw_power, plan_comparison
-    from answerkey.reports.view import find_run
+    from answerkey.reports.listing import find_run
     from answerkey.text import clean_numbers
 
     plan = plan_comparison(

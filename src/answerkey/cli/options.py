@@ -185,11 +185,11 @@ def _write_reports(files: Mapping[str, Path], outcome: Sequence[Run] | Answerkey
 
 def find_baseline(options: Mapping[str, object]) -> dict[str, Any]:
     """Return the options with the folders of the runs that they name, as for `show`."""
-    from answerkey.reports.view import find_run
-
     resolved = dict(options)
     for name in ("baseline", "not_worse_than"):
         if options[name] is not None:
+            from answerkey.reports.listing import find_run
+
             run = find_run(str(options[name]))
             resolved[name] = str(run.path or options[name])
     return resolved

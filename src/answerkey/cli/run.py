@@ -142,12 +142,25 @@ def run_command(
     FILE is a data file, a run file, a folder with `run.yaml`, a task file, or a ready-made task
     (`answerkey tasks`). For a task file add `--dataset`, and `--model` or `--completions`.
     """
+    options["models"] = models
+    options["completion_columns"] = completion_columns
+    return _start_runs(console, file, out, options, dry_run=dry_run)
+
+
+def _start_runs(
+    console: Console,
+    file: str,
+    out: str | None,
+    options: Chosen,
+    *,
+    dry_run: bool = False,
+    calls_model: bool = True,
+) -> int:
+    """Run a file, print the summary, and return the exit code; see `run_matrix`."""
     from answerkey.evaluate.run import run_matrix
 
     with keep_files(options) as write:
         options = find_baseline(options)
-        options["models"] = models
-        options["completion_columns"] = completion_columns
         source = open_source(console, file, options)
         if dry_run:
             return _show_plans(console, source, options)
@@ -156,6 +169,7 @@ def run_command(
                 source,
                 out=out,
                 display=display,
+                calls_model=calls_model,
                 **options,
             )
         return finish(console, made, write=write)
@@ -393,21 +407,9 @@ def score_command(
     Call no model. Leave `--completions` out if the dataset has the completion column. A judge or
     fallback still calls its model.
     """
-    from answerkey.evaluate.run import run_matrix
-
-    with keep_files(options) as write:
-        options = find_baseline(options)
-        options["completion_columns"] = completion_columns
-        source = open_source(console, file, options)
-        options["calls_model"] = options["completions"] is not None or bool(completion_columns)
-        with console.display() as display:
-            made = run_matrix(
-                source,
-                out=out,
-                display=display,
-                **options,
-            )
-        return finish(console, made, write=write)
+    is_recorded = options["completions"] is not None or bool(completion_columns)
+    options["completion_columns"] = completion_columns
+    return _start_runs(console, file, out, options, calls_model=is_recorded)
 
 
 @command("export-prompts", "export-prompts my-project -o prompts.parquet")
@@ -541,7 +543,7 @@ def resume_command(console: Console, run: str, **options: Any) -> int:
     calls are repeated. A complete run does not change.
     """
     from answerkey.evaluate import rerun
-    from answerkey.reports.view import find_run
+    from answerkey.reports.listing import find_run
     from answerkey.runs import find_place, is_run, load_manifest
 
     with keep_files(options) as write:
@@ -584,7 +586,7 @@ def rescore_command(
     reuse` takes replies that the call cache has.
     """
     from answerkey.evaluate import rerun
-    from answerkey.reports.view import find_run
+    from answerkey.reports.listing import find_run
 
     with keep_files(options) as write:
         options = find_baseline(options)

@@ -23,11 +23,11 @@ from answerkey.text import (
     Lines,
     Role,
     Span,
+    draw_labelled,
     join_blocks,
     make_visible,
     measure_width,
     show_place,
-    wrap,
 )
 from answerkey.types import THEIR_SCHEMA
 
@@ -238,12 +238,11 @@ def _draw_pairs(pairs: Mapping[str, object], width: int) -> Lines:
     for name, value in zip(names, pairs.values(), strict=True):
         text = _write_plainly(value)
         padding = " " * (room - measure_width(name))
-        head = Span(f"{name}{padding}", "dim")
+        label = Span(f"{INDENT}{name}{padding}  ", "dim")
         shown = make_visible(hide_images(text), keep_lines=True)
         for paragraph in shown.split("\n"):
-            for part in wrap(paragraph, max(20, width - room - 4)):
-                lines.append((INDENT, head, f"  {part}"))
-                head = Span(" " * room)
+            lines += draw_labelled(label, paragraph, width)
+            label = Span(" " * (room + 4))
     return lines
 
 

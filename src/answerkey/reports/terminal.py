@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from answerkey.reports.view import (
     CallsView,
@@ -63,8 +62,7 @@ THINKING_SHARE = 0.01
 Measured = MetricValue | GroupValue | CategoryRow
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """How a summary is drawn: how wide, how precise, how much; shares only of a complete run."""
 
     width: int
@@ -750,8 +748,7 @@ BAR, PLAIN_BAR = "━─", "=-"
 _BAR_CELLS = _MAX_NAME = 24
 
 
-@dataclass(frozen=True, slots=True)
-class RunProgress:
+class RunProgress(NamedTuple):
     """How far one of several runs is: `done` of `total` calls of its solvers.
 
     `calls` is the progress of the task that calls a model now; `state` is shown where none does.

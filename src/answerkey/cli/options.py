@@ -128,16 +128,17 @@ def write_size(size: int) -> str:
     return f"{size} B"
 
 
-#: Writes `--junit` and `--summary`, of finished runs or of what kept a run from its end.
+#: Writes `--junit` and `--summary`, for finished runs or for the error that stopped a run.
 WriteFiles = Callable[["Sequence[Run] | AnswerkeyError"], None]
 
 
 @contextmanager
 def keep_files(options: dict[str, Any]) -> Iterator[WriteFiles | None]:
-    """Take `--junit` and `--summary` out of the options and yield the function that writes them.
+    """Take `--junit` and `--summary` out of the options and yield the function that writes them;
+    None without either.
 
-    None where neither is asked for. A file that cannot be written is E119, before any model is
-    called. An error is written to them as well.
+    A file that cannot be written is E119 before any model is called. An error is written to the
+    files as well.
     """
     files = {}
     for name in ("junit", "summary"):

@@ -176,7 +176,7 @@ def _start_runs(
 
 
 def _show_plans(console: Console, file: Source, options: Chosen) -> int:
-    """Print what a run would ask of each model, and of each column of completions."""
+    """Print the calls that a run would make, for each model and each column of completions."""
     from answerkey.evaluate.dry_run import plan_calls
     from answerkey.reports.preview import describe_plan, draw_plan
 
@@ -201,9 +201,9 @@ def _show_plans(console: Console, file: Source, options: Chosen) -> int:
 
 
 def open_source(console: Console, file: str, options: Chosen) -> Source:
-    """Return the file that a command is about: a log with the tables that are read from it.
+    """Return the file of a command, or for the log of another tool the tables read from it.
 
-    The options that are about a log, or about a data file, are taken out of the others.
+    Options that only logs and data files have are removed from `options`.
     """
     read_as = options.pop("read_as")
     for_log = {name: options.pop(name) for name in ("task", "score", "single_answers")}
@@ -225,7 +225,7 @@ def _open_log(
     options: Chosen,
     for_log: Chosen,
 ) -> Source:
-    """Return the tables of another tool's log; options about its questions are taken out."""
+    """Return the tables of another tool's log; options about its questions are removed."""
     from answerkey.importers import ImportOptions
     from answerkey.importers.imports import load_log
 
@@ -244,7 +244,7 @@ def _open_log(
 
 
 def _find_kind(path: Path, read_as: str | None) -> str | None:
-    """Return the kind of a log; None for what is to be read as something else.
+    """Return the kind of a log; None for a file that is not read as a log.
 
     Importers of other packages are asked only with `--as log`.
     """
@@ -275,9 +275,9 @@ def _is_project(path: Path) -> bool:
 
 
 def open_data_file(console: Console, file: str, options: Chosen) -> None:
-    """Say what is recognised in a data file, and write it as a project where `--save` asks for it.
+    """Print what is recognised in a data file, and write it as a project if `--save` is given.
 
-    That option is taken out of the others.
+    `save` is removed from the options.
     """
     from answerkey.spec import Options, is_data_file
 
@@ -315,7 +315,7 @@ def finish(
 ) -> int:
     """Print the summary of a run, or of several and the table that compares them.
 
-    Return the exit code. `write` is for what others are to read of it.
+    Return the exit code. `write` writes the files of `--junit` and `--summary`.
     """
     from answerkey.reports.view import describe_run
     from answerkey.runs import Run

@@ -308,10 +308,10 @@ def open_run(
 
 @dataclass(frozen=True)
 class Matrix:
-    """Several runs below one folder, in the order in which they were asked for.
+    """Several runs below one folder, in the order of the models or columns given.
 
-    `errors` say what kept runs from their end, by the names of their models or columns. What is
-    there of such a run is among the runs all the same.
+    `errors` are those that stopped runs, by the names of their models or columns. A run that
+    stopped is among the runs as far as it got.
     """
 
     path: RunPlace
@@ -406,9 +406,8 @@ def _refuse_calls(jobs: Iterable[Job]) -> None:
 
 
 class MatrixMember(NamedTuple):
-    """One of several runs: its name and folder, and what there is of it.
-
-    That is a run that has begun, one that was complete already, or what is wrong with it.
+    """One of several runs: its name and folder, and a run that has begun, a complete one, or the
+    error that stopped it.
     """
 
     name: str
@@ -500,7 +499,7 @@ def _collect(
 
 
 def _finish(pending: Evaluation, num_other_runs: int) -> Run | AnswerkeyError:
-    """Return one of several runs finished, or what ended it; perhaps in a thread of its own."""
+    """Return one of several runs finished, or the error that ended it."""
     try:
         finished = pending.evaluate(num_other_runs)
     except AnswerkeyError as error:

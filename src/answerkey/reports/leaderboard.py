@@ -411,9 +411,9 @@ def _write_row(row: BoardRow) -> list[str]:
     cells = [row.name]
     for cell in row.cells:
         is_share = cell is not None and cell.is_share
-        cells.append(_say_cell(cell, is_share=is_share))
+        cells.append(_format_cell(cell, is_share=is_share))
     if row.mean:
-        cells.append(_say_cell(row.mean, is_share=True))
+        cells.append(_format_cell(row.mean, is_share=True))
     return cells
 
 
@@ -459,7 +459,7 @@ def _draw_blocks(
     return lines
 
 
-def _say_cell(cell: BoardCell | BoardMean | None, *, is_share: bool) -> str:
+def _format_cell(cell: BoardCell | BoardMean | None, *, is_share: bool) -> str:
     """Return value, interval and rank of a model in a task."""
     if cell is None:
         return ""

@@ -134,7 +134,7 @@ def draw_listing(rows: Sequence[ListedRun], width: int) -> Lines:
     title = metrics.pop() if len(metrics) == 1 else None
     cells: list[Cells] = []
     for row in rows:
-        result = _say_result(row.tasks, with_metric=title is None)
+        result = _format_result(row.tasks, with_metric=title is None)
         cells.append([*_list_cells(row), result])
     header = (
         "run",
@@ -163,7 +163,7 @@ def _list_cells(row: ListedRun) -> list[Cell]:
     ]
 
 
-def _say_result(tasks: Sequence[ListedTask], *, with_metric: bool) -> str:
+def _format_result(tasks: Sequence[ListedTask], *, with_metric: bool) -> str:
     """Return the number of the first task, and how many more there are."""
     result = ""
     if tasks and tasks[0].metric is not None:

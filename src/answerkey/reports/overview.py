@@ -314,13 +314,13 @@ def audit_task(table: SampleTable) -> Audited:
     has_flips = bool(audit.flips or (audit.drawn_from and audit.own))
     return Audited(
         audit=audit,
-        sentence=_say_drawn(audit),
+        sentence=_describe_extent(audit),
         notices=[notice.message for notice in result.notices],
         has_flips=has_flips,
     )
 
 
-def _say_drawn(audit: TaskAudit) -> str | None:
+def _describe_extent(audit: TaskAudit) -> str | None:
     if audit.drawn_from is None:
         return None
     extent = f"{audit.n:,} of {audit.drawn_from:,} completions"
@@ -340,7 +340,7 @@ def count_readings(task: TaskRun) -> Audited:
     readings = {(reader.correct, reader.invalid) for reader in counted.readers}
     return Audited(
         audit=replace(counted, findings=findings),
-        sentence=_say_drawn(counted),
+        sentence=_describe_extent(counted),
         has_flips=len(readings) > 1,
     )
 

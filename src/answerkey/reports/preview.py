@@ -293,11 +293,11 @@ def _list_imported(task: ImportedTask) -> dict[str, str]:
     if statuses:
         facts["completions"] = ", ".join(statuses)
     if task.judged:
-        facts["their verdict"] = _say_verdict(task)
+        facts["their verdict"] = _format_verdict(task)
     return facts
 
 
-def _say_verdict(task: ImportedTask) -> str:
+def _format_verdict(task: ImportedTask) -> str:
     about = task.description
     verdict = f"`{about.score}`: " if about.score else ""
     if task.their_mean is not None:
@@ -330,7 +330,7 @@ def draw_messages(
 
 
 def draw_block(text: str) -> Lines:
-    """Return the lines of a text; a long run of blank ones is told as a count."""
+    """Return the lines of a text; a long run of blank lines becomes a count."""
     lines: Lines = []
     margin = Span("  | ", "dim")
     texts = make_visible(text, keep_lines=True).split("\n")
@@ -345,7 +345,7 @@ def draw_block(text: str) -> Lines:
 
 
 def write_value(value: object) -> str:
-    """Return a value as text, with images told in words."""
+    """Return a value as text, with words in place of images."""
     if isinstance(value, str):
         return images.hide_images(value)
     return images.write_content(value) or images.hide_images(to_json(value))

@@ -1,4 +1,4 @@
-"""A run on a terminal: its numbers, what they rest on, and where it lies; and progress."""
+"""A run on a terminal: its numbers, the counts behind them, and its folder; and progress."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from answerkey.types import Groups, GroupValue, MetricValue
 if TYPE_CHECKING:  # showing a run needs nothing that makes one
     from answerkey.evaluate.observer import CallProgress
 
-#: A width for lines that must stay whole: a command is copied as it stands.
+#: The width of lines that are never cut: commands are copied from the terminal.
 UNLIMITED = 10_000
 SIMULATED = "SIMULATED: answers made from the key, by no language model"
 MAX_NAMES, MAX_REASONS, MAX_RUNS = 4, 10, 10
@@ -145,7 +145,7 @@ def _draw_head(view: RunView, layout: Layout) -> Lines:
     if view.path is not None:
         path = shorten_path(view.path)
         lines.append((Span("run ", "dim"), path))
-    if not view.can_go_on:
+    if not view.can_resume:
         return lines
     if view.stopped:
         lines += draw_text(
@@ -218,7 +218,7 @@ def _draw_notices(notices: Sequence[str]) -> Lines:
 
 
 def _draw_headlines(view: RunView, layout: Layout) -> Lines:
-    """Return the number of each task once more, as the last lines: people look there first."""
+    """Return the number of each task again, as the last lines, where people look first."""
     lines: Lines = [BLANK]
     for task in view.tasks:
         name = f"{task.key}: " if len(view.tasks) > 1 else ""
@@ -245,7 +245,7 @@ def _draw_headlines(view: RunView, layout: Layout) -> Lines:
 def _draw_facts(task: TaskView, layout: Layout) -> Lines:
     """Return the title of a task, and what was evaluated."""
     facts = _list_answerers(task)
-    facts.append(("dataset", f"{task.dataset} ({_say_size(task)})"))
+    facts.append(("dataset", f"{task.dataset} ({_format_size(task)})"))
     manifest = task.task.manifest
     if manifest.get("choice_order"):
         from answerkey.robustness.choice_order import describe_order
@@ -253,7 +253,7 @@ def _draw_facts(task: TaskView, layout: Layout) -> Lines:
         if order := describe_order(task.task):
             facts.append(("choice order", order))
     if manifest.get("trials"):
-        facts.append(("trials", _say_trials(manifest["trials"])))
+        facts.append(("trials", _describe_trials(manifest["trials"])))
     if repeated := manifest.get("repeatability"):
         text = f"{repeated['num_runs']} runs; what follows is the first of them"
         facts.append(("repeated", text))
@@ -277,14 +277,14 @@ def _list_answerers(task: TaskView) -> list[tuple[str, Cell]]:
         if task.is_simulated:
             facts.append(("", Span(SIMULATED, "warn")))
     else:
-        facts.append(("completions", _say_completions(task)))
+        facts.append(("completions", _describe_completions(task)))
     facts += task.helpers
     if task.reused:
         facts.append(("replies", Span(task.reused, "warn")))
     return facts
 
 
-def _say_completions(task: TaskView) -> str:
+def _describe_completions(task: TaskView) -> str:
     recorded = task.task.manifest["completions"]
     text = "in the dataset"
     if recorded["file"]:
@@ -300,7 +300,7 @@ def _say_completions(task: TaskView) -> str:
     return text
 
 
-def _say_size(task: TaskView) -> str:
+def _format_size(task: TaskView) -> str:
     dataset = task.task.manifest["dataset"]
     used = task.counts["samples"]
     size = format_count(used, "sample")
@@ -311,8 +311,8 @@ def _say_size(task: TaskView) -> str:
     return size
 
 
-def _say_trials(trials: Entry) -> str:
-    """Return how many trials there were, and what stands for them in each score."""
+def _describe_trials(trials: Entry) -> str:
+    """Return how many trials there were, and how each score combines them."""
     meanings: dict[str, str] = {}
     for entry in trials["score_aggregators"]:
         name = entry["score_name"]
@@ -388,11 +388,11 @@ def _draw_metrics(
 
 
 def _draw_notes(views: Sequence[MetricView], layout: Layout) -> Lines:
-    """Return what is to be said of metrics besides their numbers, each once."""
+    """Return the notes on metrics, each once."""
     lines: Lines = []
     notes: dict[str, list[str]] = {}
     for view in views:
-        for text in _say_notes(view.metric):
+        for text in _list_notes(view.metric):
             notes.setdefault(text, []).append(view.label)
     for text, labels in notes.items():
         which = ""
@@ -403,8 +403,8 @@ def _draw_notes(views: Sequence[MetricView], layout: Layout) -> Lines:
     return lines
 
 
-def _say_notes(metric: MetricValue) -> Iterator[str]:
-    """Yield what is to be said of a metric besides its numbers."""
+def _list_notes(metric: MetricValue) -> Iterator[str]:
+    """Yield the notes on a metric."""
     details = metric.details
     counts = []
     for reason, count in metric.n_excluded.items():
@@ -464,11 +464,11 @@ def _draw_repeatability(
 def _draw_counts(task: TaskView) -> Lines:
     """Return the counts as sums: every sample is somewhere, and it shows."""
     totals = task.task.totals
-    texts = [*say_counts(task.counts, "sample")]
+    texts = [*format_counts(task.counts, "sample")]
     if task.row_counts is not None:
         noun = "row" if "orders" in totals else "trial"
         texts.append(f"(a sample counts as its worst {noun})")
-        texts += say_counts(task.row_counts, noun)
+        texts += format_counts(task.row_counts, noun)
     for key, count in totals["excluded"].items():
         texts.append(f"{format_count(count, 'scored sample')} kept out by action `{key}`")
     warnings = []
@@ -488,7 +488,7 @@ def _draw_counts(task: TaskView) -> Lines:
     return lines
 
 
-def say_counts(counts: Mapping[str, int], noun: str) -> tuple[str, str]:
+def format_counts(counts: Mapping[str, int], noun: str) -> tuple[str, str]:
     """Return the counts as two sums: every sample is somewhere."""
     samples = format_count(counts["samples"], noun)
     parts = f"{counts['scored']} scored + {counts['failed']} failed + {counts['errors']} errors"
@@ -648,7 +648,7 @@ def _draw_values(
 
 
 def _draw_calls(calls: Sequence[CallsView], layout: Layout) -> Lines:
-    """Return what a task asked of its models, by purpose."""
+    """Return the calls of a task, by purpose."""
     lines: Lines = []
     for view in calls:
         kind, _, key = view.purpose.partition(":")
@@ -704,7 +704,7 @@ def format_cost(cost: float) -> str:
 
 
 def draw_next_steps(run: Run) -> Lines:
-    """Return what to try next, as commands.
+    """Return the commands to try next.
 
     Each works as it stands, but for `compare`, which needs another run.
     """
@@ -792,7 +792,7 @@ def draw_progress(
         progress.total,
         bar=bar,
     )
-    text = ", ".join(_say_progress(progress))
+    text = ", ".join(_list_progress(progress))
     return [head, *draw_text(text, width)]
 
 
@@ -811,15 +811,15 @@ def draw_runs(
             run.total,
             bar=bar,
         )
-        text = shorten(_say_run(run), width - len(INDENT))
+        text = shorten(_describe_progress(run), width - len(INDENT))
         lines += [head, *draw_text(text, width, "dim")]
     return lines
 
 
-def _say_run(run: RunProgress) -> str:
+def _describe_progress(run: RunProgress) -> str:
     if run.state or run.calls is None:
         return run.state or "waiting"
-    facts = [_name_progress(run.calls), *_say_progress(run.calls)]
+    facts = [_name_progress(run.calls), *_list_progress(run.calls)]
     return ", ".join(facts)
 
 
@@ -829,7 +829,7 @@ def _name_progress(progress: CallProgress) -> str:
     return f"{progress.task} {progress.purpose}"
 
 
-def _say_progress(progress: CallProgress) -> Iterator[str]:
+def _list_progress(progress: CallProgress) -> Iterator[str]:
     """Yield how the calls go: the pace, the numbers so far, and what they cost."""
     for batch in progress.batches:
         yield f"batch {batch.batch} {batch.status} {batch.done}/{batch.total}"

@@ -1,4 +1,4 @@
-"""A run as people are shown it: `RunView`, a tree of plain values that every drawing starts from.
+"""A run as people see it: `RunView`, a tree of plain values from which every report is drawn.
 
 Run ──► view_run ──► RunView ──► terminal, Markdown, JUnit
     │                       └──► overview ──► page, viewer
@@ -42,10 +42,10 @@ Plain = dict[str, Any]
 
 
 class MetricView(NamedTuple):
-    """A metric and what it is called.
+    """A metric with its label.
 
-    `is_share` is whether it is best read as a percentage, `is_about_order` whether it is shown in
-    the table about the order of the options.
+    `is_share`: it is best read as a percentage. `is_about_order`: it belongs to the table about the
+    order of the options.
     """
 
     metric: MetricValue
@@ -144,7 +144,7 @@ class TaskView(NamedTuple):
 
     @property
     def incomplete(self) -> str:
-        """What is said in place of a number of a run that is not complete."""
+        """The sentence that replaces the numbers of a run that is not complete."""
         what = "so no accuracy is shown: a share of the rest says nothing about the whole"
         return f"INCOMPLETE: {self.cause}, {what}."
 
@@ -172,7 +172,7 @@ class RunView(NamedTuple):
     path: str | None
     started_at: str | None
     stopped: str | None
-    can_go_on: bool
+    can_resume: bool
     tasks: Sequence[TaskView]
     unfinished: Mapping[str, Sequence[CallsView]]
     gates: Sequence[GateView]
@@ -200,7 +200,7 @@ class RunView(NamedTuple):
 
 
 def view_run(run: Run) -> RunView:
-    """Return what people are shown of a run; numbers stay as they are, infinite ones as well."""
+    """Return the view of a run; numbers are unchanged, including infinite ones."""
     manifest = run.manifest
     status = run.status
     is_complete = status == "complete"
@@ -225,7 +225,7 @@ def view_run(run: Run) -> RunView:
         path=None if run.path is None else str(run.path),
         started_at=manifest.get("started_at"),
         stopped=stopped.get("message"),
-        can_go_on=not is_complete and _can_go_on(run),
+        can_resume=not is_complete and _can_resume(run),
         tasks=tasks,
         unfinished=unfinished,
         gates=gates,
@@ -234,7 +234,7 @@ def view_run(run: Run) -> RunView:
 
 
 def view_task(task: TaskRun, *, is_complete: bool) -> TaskView:
-    """Return what people are shown of one task."""
+    """Return the view of one task."""
     manifest = task.manifest
     totals = task.totals
     model: Entry = manifest["model"] or {}
@@ -422,7 +422,7 @@ def _lacks_calls(task: TaskRun) -> bool:
     return bool(task.counts["errors"] or _count_failed_calls(task))
 
 
-def _can_go_on(run: Run) -> bool:
+def _can_resume(run: Run) -> bool:
     """Return whether `resume` has something left to do on a run that is not complete.
 
     Recorded completions stay as they are, and so do samples that a scorer cannot score once all

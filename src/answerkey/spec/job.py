@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 #: A model for `open_model`: a name, or all that is known of one.
 ModelChoice = str | ModelConfig
-#: Where chunks are worked on, as the engines call it.
+#: Where chunks are processed, in the words of the engines.
 Spread = Literal["alone", "apart", "processes"]
 #: The purpose of the calls of a solver.
 SOLVE = "solve"
@@ -248,7 +248,7 @@ class Job:
     or rows in the caller's memory; `model_name` names the model that wrote them. The job is run
     `num_runs` times.
 
-    `opened` and all below is there once the job has been opened. Either `recorded` has the
+    `opened` and the fields below it are set when the job is opened. Either `recorded` has the
     completions (`repeated` those of further repetitions), or the task's solver gets them, with
     `model` if it needs one; `completions` is what `run.json` says about where they come from.
     `judges` are the models of scorers that call one, by the scorer's key. When rows are checked
@@ -341,7 +341,7 @@ class Job:
 
     @property
     def num_calls(self) -> int:
-        """How many prompts there are: every sample that is in order, in every trial."""
+        """How many prompts there are: one for each trial of each sample without errors."""
         num_valid_rows = self.num_rows - len(self.failed)
         return num_valid_rows * len(self.trials)
 
@@ -414,7 +414,7 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What a file says to run, as much as could be built of it, with everything that is wrong.
+    """The jobs of a file, as far as they could be built, with everything that is wrong.
 
     `policies` are plain values, as `run.json` keeps them; `rule_places` say where each rule's
     definition stands, by the keys of its policy and its own.
@@ -467,7 +467,7 @@ def plan_work(job: Job) -> Job:
 
 
 def choose_spread(job: Job) -> Spread:
-    """Return where a job's chunks are worked on; whatever calls a model does so from here."""
+    """Return where a job's chunks are processed; models are always called from this process."""
     if job.calls_models:
         return "alone"
     if job.is_costly or job.num_rows < WORKER_ROWS:

@@ -412,8 +412,7 @@ def draw_text(
     indent: str = INDENT,
 ) -> Lines:
     """Return a text as indented lines, without hidden characters."""
-    parts = wrap(make_visible(text), width - len(indent))
-    return [Span(f"{indent}{part}", role) for part in parts]
+    return draw_labelled(Span(indent), text, width, role)
 
 
 class Drawn(ABC):

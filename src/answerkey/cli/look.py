@@ -22,9 +22,10 @@ from answerkey.cli.options import (
     REPORT_OPTIONS,
     RUN,
     RUNS,
+    ClickValue,
     add_options,
     command,
-    find_baseline,
+    find_baselines,
     find_exit_code,
     flag,
     keep_files,
@@ -75,7 +76,7 @@ def show_command(
     cluster_by: str | None,
     digits: int | None,
     form: str,
-    **options: object,
+    **options: ClickValue,
 ) -> int:
     """Print the summary of RUN: a run folder, its name below `runs`, or `latest`.
 
@@ -96,7 +97,8 @@ def show_command(
         if any(options.values()) or (is_measured and shown.gates):
             from answerkey.gates.policies import gate
 
-            shown = gate(shown, **find_baseline(options))
+            find_baselines(options)
+            shown = gate(shown, **options)
         if form == "markdown" and not console.as_json:
             from answerkey.reports.markdown import write_markdown
 

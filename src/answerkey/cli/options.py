@@ -184,16 +184,14 @@ def _write_reports(files: Mapping[str, Path], outcome: Sequence[Run] | Answerkey
         write_output(summary, lambda path: path.write_bytes(page.encode()))
 
 
-def find_baseline(options: Mapping[str, object]) -> dict[str, Any]:
-    """Return the options with the folders of the runs that they name, as for `show`."""
-    resolved = dict(options)
+def find_baselines(options: dict[str, Any]) -> None:
+    """Replace the runs that options name, as for `show`, by their folders."""
     for name in ("baseline", "not_worse_than"):
         if options[name] is not None:
             from answerkey.reports.listing import find_run
 
             run = find_run(str(options[name]))
-            resolved[name] = str(run.path or options[name])
-    return resolved
+            options[name] = str(run.path or options[name])
 
 
 def find_exit_code(runs: Sequence[Run]) -> int:

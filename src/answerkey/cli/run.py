@@ -33,7 +33,7 @@ from answerkey.cli.options import (
     WriteFiles,
     add_options,
     command,
-    find_baseline,
+    find_baselines,
     find_exit_code,
     flag,
     keep_files,
@@ -160,7 +160,7 @@ def _start_runs(
     from answerkey.evaluate.run import run_matrix
 
     with keep_files(options) as write:
-        options = find_baseline(options)
+        find_baselines(options)
         source = open_source(console, file, options)
         if dry_run:
             return _show_plans(console, source, options)
@@ -480,16 +480,16 @@ def check_command(
     from answerkey.evaluate.dry_run import check
     from answerkey.reports.preview import describe_check, draw_check
 
-    chosen = find_baseline(options)
+    find_baselines(options)
     for file in files:
         with suppress(AnswerkeyError):  # it is reported with the others
-            open_data_file(console, file, {**chosen, "completion_columns": completion_columns})
+            open_data_file(console, file, {**options, "completion_columns": completion_columns})
     results = []
     lines: list[Line] = []
     with console.display() as display:
         for file, column in product(files, completion_columns or (None,)):
-            chosen["completion_column"] = column
-            result = check(file, progress=display.report, **chosen)
+            options["completion_column"] = column
+            result = check(file, progress=display.report, **options)
             results.append((file, result))
             if len(files) > 1:
                 lines.append(file)
@@ -589,7 +589,7 @@ def rescore_command(
     from answerkey.reports.listing import find_run
 
     with keep_files(options) as write:
-        options = find_baseline(options)
+        find_baselines(options)
         with console.display() as display:
             scored = rerun.rescore(
                 find_run(run),

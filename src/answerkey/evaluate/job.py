@@ -286,8 +286,8 @@ def describe_completions(
         "source": "recorded" if origin is not None else _name_source(job),
         "file": file,
         "sha256": digest,
+        "column": options.completion_column,
     }
-    described["column"] = options.completion_column
     if options.split_thinking:
         described["split_thinking"] = True
     is_callers = options.completions is not None

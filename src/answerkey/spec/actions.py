@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from answerkey.errors import SpecError
 from answerkey.scorers import Action
-from answerkey.spec.job import ScoringStep
+from answerkey.spec.job import Scoring
 from answerkey.spec.nodes import Node, Plain, advise
 from answerkey.spec.shapes import part
 from answerkey.spec.sources import build_filter, describe_filter
@@ -23,7 +22,7 @@ class ActionFields(Fields):
     filter: Annotated[Any, part("filter")]
 
 
-def build_actions(node: Node, steps: Sequence[ScoringStep]) -> list[Action]:
+def build_actions(node: Node, steps: Scoring) -> list[Action]:
     """Return the actions of a task, without those that have mistakes."""
     actions = []
     entries = []
@@ -54,7 +53,7 @@ def describe_action(action: Action) -> Plain:
     }
 
 
-def _check_action(action: Action, node: Node, steps: Sequence[ScoringStep]) -> None:
+def _check_action(action: Action, node: Node, steps: Scoring) -> None:
     """Report a filter that reads a scorer or a value that does not exist (E113)."""
     scorers = {step.key: step for step in steps}
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from answerkey import features
@@ -10,7 +9,7 @@ from answerkey.metrics import Design, KeyedMetric, Metric
 from answerkey.metrics.base import number_name
 from answerkey.solvers import Solver
 from answerkey.solvers.choice_order import ChoiceOrder
-from answerkey.spec.job import ScoringStep
+from answerkey.spec.job import Scoring, ScoringStep
 from answerkey.spec.nodes import Node
 from answerkey.spec.validation import fields_of, try_build, validate_node
 
@@ -27,7 +26,7 @@ def build_choice_order(node: Node) -> tuple[ChoiceOrder | None, object]:
 def check_choice_order(
     order: ChoiceOrder,
     solver: Solver | None,
-    steps: Sequence[ScoringStep],
+    steps: Scoring,
     definition: Node,
 ) -> None:
     """Report scorers and solvers that read the options in the order of the row."""
@@ -51,7 +50,7 @@ def _has(step: ScoringStep, name: str) -> bool:
 
 def add_order_metrics(
     order: ChoiceOrder,
-    steps: Sequence[ScoringStep],
+    steps: Scoring,
     definition: Node,
 ) -> list[ScoringStep]:
     """Return the steps with the metrics that `choice_order` brings along."""

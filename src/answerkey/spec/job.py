@@ -101,6 +101,9 @@ class ScoringStep:
         return [*names, *scorer.metadata_types]
 
 
+Scoring = Sequence[ScoringStep]
+
+
 @dataclass(frozen=True)
 class Task:
     """What is asked and how replies are scored.
@@ -377,8 +380,10 @@ class Job:
         """Return the job of one repetition, which has trials, or recorded completions, of its
         own.
         """
+        if not number:
+            return self
         recorded = self.recorded
-        if number and self.repeated:
+        if self.repeated:
             recorded = self.repeated[number - 1]
         return replace(self, repetition=number, recorded=recorded)
 

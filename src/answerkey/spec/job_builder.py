@@ -79,17 +79,22 @@ def check_references(
 
 
 def list_variants(
+    project: Project,
     task: Node,
     key: str,
     *,
-    has_completions: bool,
+    has_completions: bool = False,
 ) -> Iterable[TaskNode]:
-    """Return a task, and the same task with another prompt for each of its `variants`."""
+    """Return a task, and the same task with another prompt for each of its `variants`.
+
+    `has_completions`: the file names recorded completions; so may the caller.
+    """
     if task.field("definition").field("variants").is_null:
         return [(task, None)]
     from answerkey.spec.variants import split_task
 
-    return split_task(task, key, has_completions=has_completions)
+    is_recorded = has_completions or project.options.brings_completions
+    return split_task(task, key, has_completions=is_recorded)
 
 
 def build_jobs(

@@ -324,8 +324,7 @@ def _plan_task(project: Project, node: Node, settings: Settings) -> Plan:
     if not re.fullmatch(KEY_PATTERN, key):
         key = "task"  # the task itself says what is wrong with its key
     project.tasks[key] = node
-    has_completions = project.options.brings_completions
-    variants = list_variants(node, key, has_completions=has_completions)
+    variants = list_variants(project, node, key)
     build = partial(build_job, project, key)
     return _plan_jobs(project, build_jobs(project, variants, [key], settings, {}, build))
 

@@ -272,8 +272,7 @@ def _build_entry(
         shared = common.get("trials", Node(None))
         node = override_trials(node, shared, entry.field("trials"))
     is_stated = not entry.field("completions").is_null
-    has_completions = project.options.brings_completions or is_stated
-    variants = list_variants(node, key, has_completions=has_completions)
+    variants = list_variants(project, node, key, has_completions=is_stated)
     build = partial(_build_job, project, key, fields, entry, common)
     return build_jobs(project, variants, keys, values, settings, build)
 

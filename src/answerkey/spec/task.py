@@ -26,7 +26,7 @@ from answerkey.scorers import (
 from answerkey.solvers import SOLVERS, Solver
 from answerkey.spec import shapes
 from answerkey.spec.config import Config
-from answerkey.spec.job import ScoringStep, Task
+from answerkey.spec.job import Scoring, ScoringStep, Task
 from answerkey.spec.nodes import Node, Plain, from_plain
 from answerkey.spec.validation import (
     Fields,
@@ -150,7 +150,7 @@ def _build(
 
 def _describe_definition(
     parts: shapes.Definition,
-    steps: Sequence[ScoringStep],
+    steps: Scoring,
     plain: Plain,
 ) -> Plain:
     """Return a definition as plain values, with every key given and every old name gone."""
@@ -177,7 +177,7 @@ def _dump(fields: Fields, *, exclude: set[str] | None = None) -> Plain:
     )
 
 
-def _hash_task(definition: object, steps: Sequence[ScoringStep]) -> str:
+def _hash_task(definition: object, steps: Scoring) -> str:
     """Return the SHA-256 of a resolved definition, without names and descriptions for readers.
 
     Our own prompts decide numbers like those of the user.
@@ -246,7 +246,7 @@ def _build_trials(node: Node) -> tuple[object, object]:
     return build_trials(node)
 
 
-def _check_ranking(solver: Solver, steps: Sequence[ScoringStep], definition: Node) -> None:
+def _check_ranking(solver: Solver, steps: Scoring, definition: Node) -> None:
     for step in steps:
         if not getattr(step.scorer, "reads_logprobs", False):
             message = f"`{solver.type}` gets log-probabilities and no text, "

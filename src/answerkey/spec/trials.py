@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Annotated
 
@@ -10,7 +9,7 @@ from pydantic import Field
 
 from answerkey import metrics
 from answerkey.metrics import AggregatorName, Trials
-from answerkey.spec.job import ScoringStep
+from answerkey.spec.job import Scoring
 from answerkey.spec.nodes import Node, advise, walk_scalars
 from answerkey.spec.shapes import Count
 from answerkey.spec.validation import Fields, Text, Whole, validate_node
@@ -108,7 +107,7 @@ def _check_aggregator(fields: AggregatorFields, num_trials: int) -> str | None:
 
 def check_aggregated_names(
     trials: Trials,
-    steps: Sequence[ScoringStep],
+    steps: Scoring,
     node: Node,
 ) -> None:
     """Report aggregators of something that is no value of a scorer."""

@@ -1,7 +1,7 @@
 """Commands; the only package that prints and exits.
 
-`main` finds the command, runs it, and turns whatever happens, signals included, into text on stderr
-(JSON on stdout when asked for) and an exit code. Each command reads its options, calls a function,
+`main` finds the command, runs it, and turns every outcome, signals included, into text on stderr
+(with `--json`, JSON on stdout) and an exit code. Each command reads its options, calls a function,
 and prints what the reports drew (`console`). What a command needs is imported when it is called, so
 that `--help` is fast.
 """

@@ -102,7 +102,7 @@ class OrderedRows(RowsOver):
         return self._cut(self.plan[positions])
 
     def _cut(self, plan: pl.DataFrame) -> Self:
-        """Return some rows with no more of the file than they come from."""
+        """Return some rows, with only those rows of the file that they come from."""
         if not plan.height:
             return replace(self, rows=self.rows.slice(0, 0), plan=plan)
         first = int(plan["row"][0])
@@ -391,7 +391,7 @@ def find_order_problems(task: Task, samples: Samples) -> Iterator[RowProblem]:
 def name_completions(task: Task, completions: Rows, dataset: Dataset) -> Rows:
     """Return recorded completions under the ids that the rows of an ordered dataset have.
 
-    These are told by sample and order.
+    A row is identified by its sample and its order.
     """
     if task.choice_order is None:
         return completions

@@ -297,7 +297,7 @@ def describe_completions(
 
 
 def _name_source(job: Job) -> str:
-    """Return where completions come from that the caller brings no file or table of."""
+    """Return the source of completions for which the caller gives no file or table."""
     if job.recorded is not None and not isinstance(job.recorded, TracedCompletions):
         return "dataset"
     if job.model is None:

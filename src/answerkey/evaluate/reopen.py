@@ -276,7 +276,7 @@ def find_source(
     samples: StoredTable,
     name: str,
 ) -> Source:
-    """Return where the rows of a run come from; those that were in memory are among its files."""
+    """Return the source of the rows of a run; rows from memory are in its own files."""
     if stored["type"] != MemorySource.type:
         return source_from(stored)
     frame = samples.read_all()

@@ -46,7 +46,7 @@ MAX_QUERIES = 8
 
 TRUTHS = ("ground_truth_choice", "answer_gt")
 PREDICTIONS = ("predicted_choice", "answer_pred")
-#: What filters and sorting look at, of the main scorer's verdicts.
+#: The fields of the main scorer's verdicts by which rows are filtered and sorted.
 INDEXED = ("status", "validity", "reason", "truth", "predicted")
 #: What a status without a reason, and a completion that cannot be read any more, is called.
 UNKNOWN = "UNKNOWN"
@@ -226,7 +226,7 @@ class SampleSource:
         )
 
     def build_index(self) -> pl.DataFrame:
-        """Return what filters look at, of all rows; texts that come again are stored once."""
+        """Return the fields for filters, of all rows; repeated texts are stored once."""
         tables = []
         needs_completions = not self.says_validity
         for part in self.read(
@@ -339,7 +339,7 @@ def show_value(value: object) -> str | None:
     return str(value)
 
 
-# ── which rows are asked for
+# ── which rows are shown
 
 
 @dataclass(frozen=True)
@@ -400,7 +400,7 @@ class SampleTable:
 
     @cached_property
     def index(self) -> pl.DataFrame:
-        """What filters look at."""
+        """The fields for filters."""
         return self.source.build_index()
 
     @cached_property
@@ -426,7 +426,7 @@ class SampleTable:
         return ()
 
     def _find(self, query: Query) -> pl.Series:
-        """Return the positions of the rows that a query asks for, in the order asked for.
+        """Return the positions of the rows of a query, in its order.
 
         Rows without the value that they are sorted by come last, equals as they stand.
         """

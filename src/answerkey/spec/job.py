@@ -182,7 +182,7 @@ class Task:
         return None
 
     def place(self, *path: str | int) -> Place:
-        """Return where a part of the task stands.
+        """Return the place of a part of the task.
 
         `("config_spec", name)` is where that value was given.
         """

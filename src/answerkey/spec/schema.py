@@ -121,7 +121,7 @@ def _list_parts() -> Mapping[str, list[type[BaseModel]]]:
 
 
 def _loosen(node: Any) -> Any:  # noqa: ANN401 - any piece of a JSON Schema
-    """Return a schema that also accepts what the loader turns into the value asked for."""
+    """Return a schema that also accepts what the loader converts to the required value."""
     if isinstance(node, list):
         return [_loosen(entry) for entry in node]
     if not isinstance(node, dict):

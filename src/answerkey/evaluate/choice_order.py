@@ -75,7 +75,7 @@ PLAN_SCHEMA: dict[str, pl.DataType] = {
     "labels": pl.UInt32(),
     **PRIOR_SCHEMA,
 }
-#: How many rows are looked at together.
+#: How many rows are planned together.
 BLOCK = 16_384
 Labels = tuple[str, ...]
 
@@ -184,7 +184,7 @@ class OrderedDataset(Dataset):
         return len(self.base)
 
     def cut(self, rows: int) -> Iterator[range]:
-        """Yield positions in parts of about `rows` rows; the rows of a sample are never parted."""
+        """Yield positions in parts of about `rows` rows; those of one sample stay together."""
         owners = pl.Series(dtype=pl.UInt32)
         if isinstance(self.table, OrderedRows):
             owners = self.table.plan["row"]
@@ -347,7 +347,7 @@ def _list_lines(planned: RowOrders, code: int | None) -> Iterator[tuple[object, 
 
 
 def list_labels(task: Task, samples: Samples) -> list[Labels | None]:
-    """Return what the options of each sample are called; None where a row has no choices."""
+    """Return the labels of the options of each sample; None where a row has no choices."""
     facts = task.sample_facts(samples)
     labels: list[Labels | None] = [None] * len(samples)
     if facts is not None:

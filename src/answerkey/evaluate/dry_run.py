@@ -58,7 +58,7 @@ _MESSAGES = pl.List(pl.Struct({"role": pl.String, "content": pl.String}))
 
 
 class CheckedTask(NamedTuple):
-    """A task that `check` looked at."""
+    """A task that was checked."""
 
     key: str
     dataset: str
@@ -325,7 +325,7 @@ def _estimate_cost(
     calls: int,
     prompt_tokens: int,
 ) -> tuple[int | None, float | None]:
-    """Return how many tokens the replies have at most, and what all may cost, where known."""
+    """Return the maximum tokens of the replies and the estimated cost, where they are known."""
     if stores_calls(model) and not is_identified(model):
         return None, None  # what a function or a package's model costs is not known
     if not calls_endpoint(model):

@@ -31,7 +31,7 @@ from answerkey.text import (
     measure_width,
 )
 
-#: Runs by their ids, what each is called, and the task of each that is compared.
+#: Runs, their labels, and their compared tasks, by the ids of the runs.
 Runs = Mapping[str, Run]
 Labels = Mapping[str, str]
 Tasks = Mapping[str, TaskRun]
@@ -88,7 +88,7 @@ class BoardMean:
 
 @dataclass(frozen=True, slots=True)
 class BoardRow:
-    """One model: its numbers, and what they took."""
+    """One model: its numbers, and the tokens and cost of its calls."""
 
     name: str
     runs: str | None
@@ -312,7 +312,7 @@ def _build_row(
 
 
 def _add_up(calls: Sequence[Entry], name: str) -> Any:  # noqa: ANN401 - int or float
-    """Return the sum of what calls took; None where that is not known of all."""
+    """Return the total of a field of calls; None if it is unknown for some."""
     values = [counts[name] for counts in calls]
     return sum(values) if values and None not in values else None
 
@@ -363,7 +363,7 @@ def _average(cells: Sequence[BoardCell | None]) -> BoardMean | None:
 
 
 def _find_value(row: BoardRow) -> float:
-    """Return what rows are sorted by: the mean of the tasks, or the first number there is."""
+    """Return the number by which rows are sorted: the mean of the tasks, or the first one."""
     for cell in (row.mean, *row.cells):
         if cell is not None and cell.value is not None:
             return cell.value

@@ -85,7 +85,7 @@ class Excerpt:
 
 
 class SampleSource:
-    """Where the rows of a task lie, and how they are read; small enough to be sent to a worker.
+    """How the rows of a task are read; small enough to be sent to a worker.
 
     `opened` is None when the dataset is gone or has changed; `missing` then says so, and `recorded`
     are the completions that the run has by itself. `values` names the value that stands for each
@@ -461,7 +461,7 @@ class SampleTable:
         return table["p"]
 
     def _get_keys(self, name: Sort) -> pl.Series:
-        """Return what rows are sorted by."""
+        """Return the column by which rows are sorted."""
         if name == "id":
             return read_ids(self.task_run, 0, len(self))
         if name == "category":
@@ -487,7 +487,7 @@ def locate(task: TaskRun, ids: Iterable[str]) -> dict[str, int]:
 
 
 def find_position(task: TaskRun, name: str) -> int | None:
-    """Return where a sample stands in the run, by its id or by the number of its row."""
+    """Return the position of a sample in the run, by its id or by the number of its row."""
     number = name
     if name.isdecimal() and name.isascii():
         number = name.zfill(6)

@@ -174,7 +174,7 @@ class Node:
         return self.keys.get(key, self.place)
 
     def place_of_line(self, line: int | None) -> Place:
-        """Return the place of a line of a text; folded and quoted texts have only their beginning."""
+        """Return the place of a line of a text; for folded and quoted texts, of their beginning."""
         start = self.place.line
         if line is None or start is None:
             return self.place

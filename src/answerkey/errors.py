@@ -22,6 +22,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from urllib.parse import unquote
 
 from answerkey import features
@@ -305,8 +306,6 @@ def find_near(name: str, names: Iterable[str]) -> str | None:
     A near name differs only in case, `-` and `_`, is a common word for the name, begins with at
     least half of it, or has nearly the same letters in the same order.
     """
-    from difflib import get_close_matches  # most commands make no suggestion
-
     typed = _fold(name)
     folded = {candidate: _fold(candidate) for candidate in names}
     if typed in ALIASES:

@@ -412,7 +412,8 @@ def draw_text(
     indent: str = INDENT,
 ) -> Lines:
     """Return a text as indented lines, without hidden characters."""
-    return draw_labelled(Span(indent), text, width, role)
+    parts = wrap(make_visible(text), width - len(indent))
+    return [Span(f"{indent}{part}", role) for part in parts]
 
 
 class Drawn(ABC):

@@ -40,7 +40,6 @@ from answerkey.text import (
     format_number,
     format_p_value,
     join_blocks,
-    line,
 )
 from answerkey.types import Notice
 
@@ -394,7 +393,7 @@ class _Drawing:
         header = ("", "run", "model", " / ".join(values), "n")
         samples = format_count(self.task.samples, "sample")
         runs = f"  {len(rows)} runs on {samples}"
-        title = line(Span(self.task.key, "title"), runs)
+        title = (Span(self.task.key, "title"), runs)
         return [title, BLANK, *draw_table(header, rows, "<<~>>", self.width), BLANK]
 
     def draw_differences(self) -> list[Line]:
@@ -496,7 +495,7 @@ class _Drawing:
         )
         note = "  Intervals of single categories are not corrected for their number."
         table = draw_table(header, rows, "~>>>>>", self.width)
-        return [BLANK, *table, line(Span(note, "dim"))]
+        return [BLANK, *table, Span(note, "dim")]
 
 
 def _list_methods(task: TaskComparison, tests: int) -> Iterator[str]:
@@ -606,7 +605,7 @@ def draw_variants(run: Run, width: int, digits: int | None = None) -> list[Line]
     lines: list[Line] = []
     for key, variants in _group_variants(run).items():
         count = format_count(len(variants), "variant")
-        title = line(Span(key, "title"), f"  {count} of the prompt")
+        title = (Span(key, "title"), f"  {count} of the prompt")
         lines += [BLANK, title, BLANK]
         rows: list[Sequence[Cell]] = []
         for metric in _measure_variants(variants):

@@ -75,7 +75,7 @@ PLAN_SCHEMA: dict[str, pl.DataType] = {
     "labels": pl.UInt32(),
     **PRIOR_SCHEMA,
 }
-#: How many rows are looked at together.
+#: How many rows are planned together.
 BLOCK = 16_384
 Labels = tuple[str, ...]
 
@@ -102,7 +102,7 @@ class OrderedRows(RowsOver):
         return self._cut(self.plan[positions])
 
     def _cut(self, plan: pl.DataFrame) -> Self:
-        """Return some rows with no more of the file than they come from."""
+        """Return some rows, with only those rows of the file that they come from."""
         if not plan.height:
             return replace(self, rows=self.rows.slice(0, 0), plan=plan)
         first = int(plan["row"][0])
@@ -184,7 +184,7 @@ class OrderedDataset(Dataset):
         return len(self.base)
 
     def cut(self, rows: int) -> Iterator[range]:
-        """Yield positions in parts of about `rows` rows; the rows of a sample are never parted."""
+        """Yield positions in parts of about `rows` rows; those of one sample stay together."""
         owners = pl.Series(dtype=pl.UInt32)
         if isinstance(self.table, OrderedRows):
             owners = self.table.plan["row"]
@@ -347,7 +347,7 @@ def _list_lines(planned: RowOrders, code: int | None) -> Iterator[tuple[object, 
 
 
 def list_labels(task: Task, samples: Samples) -> list[Labels | None]:
-    """Return what the options of each sample are called; None where a row has no choices."""
+    """Return the labels of the options of each sample; None where a row has no choices."""
     facts = task.sample_facts(samples)
     labels: list[Labels | None] = [None] * len(samples)
     if facts is not None:
@@ -391,7 +391,7 @@ def find_order_problems(task: Task, samples: Samples) -> Iterator[RowProblem]:
 def name_completions(task: Task, completions: Rows, dataset: Dataset) -> Rows:
     """Return recorded completions under the ids that the rows of an ordered dataset have.
 
-    These are told by sample and order.
+    A row is identified by its sample and its order.
     """
     if task.choice_order is None:
         return completions

@@ -1,4 +1,4 @@
-"""A task followed while its model is called: how far it is, how it goes, what is odd about it.
+"""The progress of a task while its model is called, and what went wrong.
 
 models ──► Observer.hear (each event, at once) ──► counts ──► Observer.look (for a display)
 """
@@ -95,7 +95,7 @@ def count_calls(
 
 
 def _describe_usage(usages: Sequence[Usage], price: Price | None) -> dict[str, Any]:
-    """Return what the calls of one purpose come to; those in batches cost half."""
+    """Return the totals of the calls for one purpose; calls in batches cost half."""
     counts = Counter[str]()
     errors = Reasons()
     seconds: list[float] = []

@@ -1,7 +1,7 @@
-"""The time in which a run calls its models.
+"""The part of a run in which models are called.
 
-They are bound to the run's journal and the call cache, share a budget, and are followed call by
-call by the observer of their task.
+The models are bound to the run's journal and the call cache and share a budget; an observer follows
+the calls of each task.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ UNREAD_SHARE = 0.8
 
 @dataclass
 class Session:
-    """The time in which a run calls its models.
+    """The bound models of a run, with their budget and observers.
 
-    Where jobs are evaluated at the same time, each has one of the `displays`.
+    If jobs are evaluated at the same time, each has its own of the `displays`.
     """
 
     writer: RunWriter
@@ -60,9 +60,9 @@ class Session:
     _given_up: set[object] = field(default_factory=set)
 
     def bind(self, job: Job) -> Job:
-        """Return the job with its live models bound to the run, its scorers to theirs.
+        """Return the job with its live models bound to the run, and its scorers to their models.
 
-        The repetitions of a job share its models; the session closes them in the end.
+        The repetitions of a job share its models; the session closes them at its end.
         """
         observer = self._observe(job)
         models = self._models[job.key]
@@ -334,7 +334,7 @@ def _report_known_calls(
     writer: RunWriter,
     display: Display,
 ) -> None:
-    """Say how many calls the journal of a resumed run knows, and how many are lost."""
+    """Report how many calls are in the journal of a resumed run, and how many were lost."""
     journal = writer.journal()
     entries = writer.manifest["tasks"]
     calls, failed = journal.count()

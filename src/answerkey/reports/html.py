@@ -42,13 +42,13 @@ from answerkey.text import make_visible
 
 #: The most rows of a task in a report, unless the caller says otherwise.
 MAX_EMBEDDED = 20_000
-#: Of each kind that decides something, at most this part of all that are embedded.
+#: Of each kind of telling rows, at most this part of all that are embedded.
 SHARE = 5
 #: A block of samples; the page unpacks one when a sample of it is opened.
 BLOCK_SAMPLES = 200
 #: Smaller blocks stay plain text.
 MIN_PACKED = 4_096
-#: To zlib, gzip; there is no time in it, so that the same text gives the same bytes.
+#: zlib's code for gzip, which it writes without a time: the same text gives the same bytes.
 GZIP = 31
 #: How many samples are read and described together.
 CHUNK_SAMPLES = 5 * BLOCK_SAMPLES
@@ -340,7 +340,7 @@ def select_rows(
     limit: int = MAX_EMBEDDED,
     flips: Sequence[int] = (),
 ) -> RowSelection:
-    """Return all rows, or those that decide something and others drawn at random.
+    """Return all rows, or telling ones and others drawn at random.
 
     `flips` are rows that another run has right and this one not, or the other way round.
     """
@@ -376,6 +376,6 @@ def _draw(
     most: int,
     seed: int = 0,
 ) -> list[int]:
-    """Return some rows, always the same of the same."""
+    """Return some rows drawn at random, the same ones every time."""
     draw = random.Random(seed)  # noqa: S311 - for repeatability, not for secrets
     return draw.sample(rows, min(most, len(rows)))

@@ -55,8 +55,6 @@ from answerkey.text import (
     format_percent,
     format_value,
     is_share,
-    line,
-    make_visible,
 )
 from answerkey.types import MetricValue, Scores
 
@@ -595,7 +593,7 @@ def _draw_places(
             recall = format_value(value, digits)
             interval = format_interval(value.interval, as_share=True, digits=digits)
             row = (
-                make_visible(label),
+                label,
                 recall,
                 interval,
                 str(details["true"].get(label, 0)),
@@ -604,4 +602,4 @@ def _draw_places(
             rows.append(row)
     header = ("Right option at", "recall", "95 % interval", "rows", "predicted")
     text = f"  RStd of the recalls: {format_number(spread.value)} points"
-    return [BLANK, *draw_table(header, rows, "<>>>>", width), line(text)]
+    return [BLANK, *draw_table(header, rows, "<>>>>", width), text]

@@ -239,7 +239,7 @@ def test_a_terminal_that_is_closed_ends_the_run(server: TestServer, words: list[
 
 ANOTHER = """
 import signal, sys
-from answerkey.cli import catch_faults
+from answerkey.cli import run_and_report
 
 def work():
     try:
@@ -251,7 +251,7 @@ def work():
 
 # Whoever runs the tests in the background has them ignore Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-sys.exit(catch_faults(work, ["run", "--json"]))
+sys.exit(run_and_report(work, ["run", "--json"]))
 """
 
 

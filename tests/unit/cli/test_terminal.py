@@ -26,7 +26,7 @@ from answerkey.errors import DataError, Problems, SolverError, SpecError
 from answerkey.evaluate import run as evaluate_run
 from answerkey.evaluate.observer import CallProgress, Observer
 from answerkey.testing import Behaviour, TestServer
-from answerkey.text import Line, Span, line, make_visible
+from answerkey.text import Line, Span, make_visible
 
 from .conftest import Call, Terminal
 
@@ -164,10 +164,10 @@ def test_colour_is_for_those_who_look(
     ("written", "shown"),
     [
         (
-            line(Span("bad", "bad"), " [red]news[/red] :smile:  "),
+            (Span("bad", "bad"), " [red]news[/red] :smile:  "),
             "\x1b[1;31mbad\x1b[0m [red]news[/red] :smile:\n",
         ),
-        (line("word " * 60 + "end"), "word " * 60 + "end\n"),
+        ("word " * 60 + "end", "word " * 60 + "end\n"),
     ],
 )
 def test_colour_changes_no_text(monkeypatch: pytest.MonkeyPatch, written: Line, shown: str) -> None:

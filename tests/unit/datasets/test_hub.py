@@ -173,7 +173,7 @@ def test_the_words_of_the_original_platform_say_the_same(quiz: Repository) -> No
     )
     assert open_dataset(said, name="y").fingerprint == base
     with pytest.raises(
-        SpecError, match=r"`load_dataset_kwargs\.trust_remote_code` is not done"
+        SpecError, match=r"`load_dataset_kwargs\.trust_remote_code` is not supported"
     ) as caught:
         HuggingFaceSource("made/quiz", load_dataset_kwargs={"trust_remote_code": True})
     assert caught.value.code == "E116"

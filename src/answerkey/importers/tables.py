@@ -38,16 +38,16 @@ from answerkey.importers.questions import (
     read_question,
     read_texts,
 )
-from answerkey.models.batch_lines import dig, read_line
+from answerkey.models.batch_lines import get_path, read_line
 from answerkey.models.responses import (
     Fields,
     fail,
+    parse_anthropic,
+    parse_chat,
+    parse_text,
     read_body,
     read_message,
     read_usage,
-    take_anthropic,
-    take_chat,
-    take_text,
 )
 from answerkey.types import Completion, CompletionStatus
 
@@ -253,7 +253,7 @@ class OpenAiBatchReader(LogReader):
     ) -> list[Record]:
         name = row.require("line", "custom_id")
         if not log.description.model:
-            model = dig(row.value, self.model_path)
+            model = get_path(row.value, self.model_path)
             log.description.model = write_cell(model)
         read = partial(read_body, take=self.take)
         completion = read_line(row.value, read)
@@ -263,11 +263,11 @@ class OpenAiBatchReader(LogReader):
         """Return what a body says: a chat completion, a text completion, or a response."""
         kind = body.get("object")
         if kind == "text_completion":
-            return take_text(body)
+            return parse_text(body)
         has_output = body.get("output") is not None
         if kind == "response" or (has_output and not body.get("choices")):
             return _take_response(Json(body))
-        return take_chat(body)
+        return parse_chat(body)
 
 
 def _read_questions(path: Path, columns: Mapping[str, str]) -> Records:
@@ -309,7 +309,7 @@ class AnthropicBatchReader(OpenAiBatchReader):
 
     def take(self, body: Fields) -> Completion:
         """Return what a message says."""
-        return take_anthropic(body)
+        return parse_anthropic(body)
 
 
 # ── every_eval_ever

@@ -14,7 +14,7 @@ from answerkey.errors import listing
 from answerkey.importers.json_values import DamagedError, Row
 from answerkey.importers.logs import Log, LogDescription, Record
 from answerkey.importers.questions import Question
-from answerkey.models.responses import fail, mend_text, to_json_values
+from answerkey.models.responses import fail, replace_lone_surrogates, to_json_values
 from answerkey.types import Completion
 
 DATASET, COMPLETIONS = "dataset.jsonl", "completions.jsonl"
@@ -326,4 +326,4 @@ def _encode_row(sample_id: str, fields: Row) -> bytes:
     try:
         return text.encode() + b"\n"
     except UnicodeEncodeError:  # half surrogate pairs, which no file can hold
-        return mend_text(text).encode() + b"\n"
+        return replace_lone_surrogates(text).encode() + b"\n"

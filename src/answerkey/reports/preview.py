@@ -350,4 +350,4 @@ def write_value(value: object) -> str:
     """Return a value as text, with images told in words."""
     if isinstance(value, str):
         return images.hide_images(value)
-    return images.write_content(value) or images.hide_images(to_json(value))
+    return images.describe_content(value) or images.hide_images(to_json(value))

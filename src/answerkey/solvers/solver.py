@@ -14,8 +14,8 @@ from typing import ClassVar
 
 from answerkey.datasets.rows import get_inside, split_name
 from answerkey.errors import DataError, Place, SpecError, distinct, raise_all, refuse_column
-from answerkey.models.config import OPTIONS_HINT, Model, missing_parts, sees_samples
-from answerkey.models.images import write_content
+from answerkey.models.config import OPTIONS_HINT, Model, missing_facts, sees_samples
+from answerkey.models.images import describe_content
 from answerkey.models.responses import is_trace, read_message
 from answerkey.templates import RowError, Template
 from answerkey.text import parse_python
@@ -238,7 +238,7 @@ def _find_last_text(prompt: Prompt) -> str:
     for message in reversed(prompt):
         if message["role"] == "user":
             content = message["content"]
-            return write_content(content) or str(content)
+            return describe_content(content) or str(content)
     return ""
 
 
@@ -246,7 +246,7 @@ def require_known(model: Model, samples: Samples, facts: Known | None) -> None:
     """Raise SpecError E301 if a model needs facts that neither the scorers nor the dataset
     provide.
     """
-    missing = missing_parts(model, facts)
+    missing = missing_facts(model, facts)
     if missing:
         words = " and ".join(f"`{name}`" for name in sorted(missing))
         message = f"model `{model.name}` needs the {words} of each sample"

@@ -21,7 +21,7 @@ from answerkey.models.builtin import (
     STYLES,
     remove_options,
 )
-from answerkey.models.calls import Budget, Event, Finished, MemoryLedger, Remembered
+from answerkey.models.calls import Budget, Event, Finished, MemoryLedger, Reused
 from answerkey.models.config import (
     OPTIONS_HINT,
     Caller,
@@ -29,7 +29,7 @@ from answerkey.models.config import (
     ModelConfig,
     ProviderConfig,
     Secret,
-    missing_parts,
+    missing_facts,
 )
 from answerkey.models.connections import connect
 from answerkey.models.model import LiveModel, SnippetModel, open_model
@@ -364,10 +364,10 @@ def test_a_package_may_bring_a_function(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_missing_parts_are_those_that_only_a_scorer_knows() -> None:
     """Without a scorer's knowledge a baseline lacks choices, the simulator also the truth."""
-    assert missing_parts(open_model("builtin/overlap"), None) == {"choices"}
-    assert missing_parts(open_model("builtin/simulated"), None) == {"choices", "truth"}
-    assert missing_parts(open_model("builtin/constant"), None) == frozenset()
-    assert missing_parts(open_model("builtin/random"), Known([], [], [])) == frozenset()
+    assert missing_facts(open_model("builtin/overlap"), None) == {"choices"}
+    assert missing_facts(open_model("builtin/simulated"), None) == {"choices", "truth"}
+    assert missing_facts(open_model("builtin/constant"), None) == frozenset()
+    assert missing_facts(open_model("builtin/random"), Known([], [], [])) == frozenset()
 
 
 def test_docs_name_every_model_parameter_and_share() -> None:
@@ -437,7 +437,7 @@ def test_what_is_known_is_not_asked() -> None:
             model.complete([question, replace(question, trial=1), replace(question, trial=1)])
             model.complete([question], trial=1)
         assert server.asked.total == 2
-    assert list(map(type, events)) == [Finished, Remembered]
+    assert list(map(type, events)) == [Finished, Reused]
 
 
 def test_a_missing_key_stops_before_anything_is_asked() -> None:
@@ -539,7 +539,7 @@ def test_answers_of_a_snippet_are_kept() -> None:
     model.close()
     assert caught.value.code == "E305"
     assert len(ledger.kept) == 2
-    assert list(map(type, events)) == [Finished, Finished, Remembered, Remembered]
+    assert list(map(type, events)) == [Finished, Finished, Reused, Reused]
 
 
 def test_another_snippet_is_another_model() -> None:

@@ -275,8 +275,8 @@ def draw_import(imported: Imported, width: int) -> Lines:
             lines += draw_facts(facts.items(), width)
             facts = {}
         facts |= _list_imported(task)
-    if imported.broken:
-        facts["left out"] = f"{imported.broken} broken lines or members"
+    if imported.damaged:
+        facts["left out"] = f"{imported.damaged} damaged lines or members"
     facts["folder"] = str(imported.folder)
     return [*lines, *draw_facts(facts.items(), width)]
 

@@ -137,7 +137,7 @@ def test_one_filter_is_taken_and_the_others_are_told(desk: Desk) -> None:
     assert (result.samples, result.tasks[0].description.score) == (1, "exact_match,strict")
     assert desk.said("their_score") == [0.0]
     assert "their_answer" not in desk.said()[0]
-    assert "filter `strict` is taken; others: `loose`" in result.notices[0].message
+    assert "filter `strict` is used; others: `loose`" in result.notices[0].message
     (task,) = desk.bring(log, score="exact_match,loose").tasks
     assert task.description.score == "exact_match,loose"
     assert desk.said("their_answer") == ["B"]
@@ -156,7 +156,7 @@ def test_a_folder_of_a_run_holds_its_tasks_and_its_numbers(desk: Desk) -> None:
     assert [(one.task, one.model) for one in told] == [("one", "some/model"), ("two", "some/model")]
     assert desk.asked("sample_id", task="one") == ["one/0"]
     assert desk.said("sample_id", "completion", task="two") == [("two/0", "B.")]
-    assert "1 files of earlier runs are left aside" in result.notices[0].message
+    assert "1 files of earlier runs are skipped" in result.notices[0].message
     assert list(ak.run(desk.out, out=desk.folder / "run").tasks) == ["one", "two"]
     assert [task.key for task in desk.bring(desk.folder / "logs", task="two").tasks] == ["two"]
     assert desk.asked("sample_id") == ["two/0"]
@@ -201,12 +201,12 @@ def test_what_cannot_be_imported_is_named(desk: Desk) -> None:
     assert error.where.line == 2
     assert desk.bring(log, allow_failed="1").samples == 1
     desk.refuse(
-        "this task is no multiple choice", desk.lines(MAPS, [ranked("-3.5", texts=(" word",))])
+        "the task is not multiple choice", desk.lines(MAPS, [ranked("-3.5", texts=(" word",))])
     )
     (desk.folder / "empty").mkdir()
-    desk.refuse(r"holds no file `samples_\*.jsonl`", desk.folder / "empty", "lm-eval")
+    desk.refuse(r"contains no file `samples_\*.jsonl`", desk.folder / "empty", "lm-eval")
     desk.refuse("neither a reply nor a log-probability", write(desk, [details(said={"text": []})]))
-    desk.refuse("it has not got the columns", write(desk, [{"a": 1}], "details_z.parquet"))
+    desk.refuse("it lacks some of the columns", write(desk, [{"a": 1}], "details_z.parquet"))
 
 
 # lighteval

@@ -144,4 +144,4 @@ def test_states_that_cannot_be_read_are_named(desk: Desk) -> None:
     assert isinstance(error, Problems)
     assert len(error.errors) == 2
     assert str(error.errors[0].where).endswith("scenario_state.json")
-    assert desk.bring(log, allow_failed="2").broken == 2
+    assert desk.bring(log, allow_failed="2").damaged == 2

@@ -121,7 +121,7 @@ def test_an_interrupted_run_is_read_as_far_as_it_came(desk: Desk) -> None:
     assert (result.samples, result.tasks[0].description.task) == (1, "small")
     assert result.tasks[0].description.score == "choice"
     assert [notice.message for notice in result.notices] == [
-        "the log has no end: its run was interrupted",
+        "the log has no end, because its run was interrupted",
         "the log has 1 of 2 samples",
     ]
 
@@ -165,7 +165,7 @@ def test_attachments_are_put_back(desk: Desk) -> None:
     error = desk.refuse("the attachment `attachment://gone` is not in the log", log)
     assert error.where is not None
     assert str(error.where.file).endswith("log.eval/samples/two_epoch_1.json")
-    assert desk.bring(log, allow_failed="1").broken == 1
+    assert desk.bring(log, allow_failed="1").damaged == 1
     assert desk.asked("question") == ["A long question?"]
     prompt = [{"role": "user", "content": "A long question?"}]
     assert desk.said("completion", "prompt") == [("B, at length", prompt)]
@@ -257,7 +257,7 @@ def test_broken_members_are_named_and_counted(desk: Desk) -> None:
     assert [one.code for one in error.errors] == ["E202", "E202"]
     assert error.errors[1].message == "the sample has no `id`"
     result = desk.bring(log, allow_failed="70%")
-    assert (result.samples, result.broken) == (1, 2)
+    assert (result.samples, result.damaged) == (1, 2)
 
 
 def test_a_folder_with_one_log_is_that_log(desk: Desk) -> None:

@@ -83,12 +83,12 @@ def test_of_several_providers_one_is_taken_and_the_others_are_named(desk: Desk) 
     """`--column provider=NAME` takes another."""
     log = desk.json("res.json", whole(row(), row(0, "A", provider={"id": "other"}, promptIdx=1)))
     assert desk.bring(log).notices[0].message == (
-        "the rows of openai:some-model with prompt plain are taken; others: `other "
+        "the rows of openai:some-model with prompt plain are used; others: `other "
         "with prompt plain`"
     )
     desk.bring(log, columns={"provider": "other"})
     assert desk.said("completion") == ["A"]
-    desk.refuse("no row is of the provider", log, columns={"provider": "nobody"})
+    desk.refuse("no row has the requested provider", log, columns={"provider": "nobody"})
 
 
 def test_a_named_score_can_be_the_verdict_and_broken_rows_are_named(desk: Desk) -> None:
@@ -111,7 +111,7 @@ def test_the_first_prompt_is_that_of_the_evaluation_and_repeats_are_trials(desk:
     assert desk.said("sample_id", "trial", "completion") == [
         *(("1", 0, "B"), ("1", 1, "A"), ("0", 0, "A"), ("0", 1, "B"))
     ]
-    assert "the rows of openai:some-model with prompt plain are taken" in result.notices[0].message
+    assert "the rows of openai:some-model with prompt plain are used" in result.notices[0].message
     apart = [row(number, vars={"text": f"Which {number % 2}?"}) for number in range(4)]
     assert desk.bring(desk.json("apart.json", whole(*apart))).samples == 4
 
@@ -121,7 +121,7 @@ def test_a_truth_that_nothing_states_is_an_error_with_the_variables(desk: Desk) 
     one = row(vars={"text": "Which?", "solution": "B"})
     one["testCase"] = {"assert": [{"type": "javascript", "value": "1"}]}
     log = desk.json("res.json", whole(one))
-    error = desk.refuse("1 tests state no truth", log)
+    error = desk.refuse("1 tests have no truth", log)
     assert str(error.hint).endswith("variables: `text`, `solution`")
     for role in ("answer", "truth"):
         desk.bring(log, columns={role: "solution"})

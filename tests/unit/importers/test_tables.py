@@ -97,7 +97,9 @@ def test_choices_that_no_row_lists_are_told_from_the_truths(desk: Desk) -> None:
     """From A to the last truth, at least to D; the task says so."""
     rows = [{"question": "?", "answer": letter, "output": letter} for letter in "EA"]
     result = desk.bring(desk.lines("mine.jsonl", rows))
-    assert "taken to be `A`, `B`, `C`, `D`, `E`, by the truths" in result.notices[0].message
+    assert (
+        "by the truths, they are assumed to be `A`, `B`, `C`, `D`, `E`" in result.notices[0].message
+    )
     assert result.tasks[0].scorers[0]["choices"] == [*"ABCDE"]
 
 
@@ -157,7 +159,7 @@ def test_an_archive_and_a_folder_of_subjects_are_read_whole(desk: Desk) -> None:
         desk.json(f"folder/{name}", content)
     assert desk.bring(desk.folder / "folder").samples == 2
     log = desk.archive("out.zip", {"a_summary.json": {}})
-    desk.refuse("holds no list of rows", log, "mmlu-pro")
+    desk.refuse("contains no list of rows", log, "mmlu-pro")
 
 
 def test_rows_that_lack_what_they_need_are_named(desk: Desk) -> None:
@@ -258,7 +260,7 @@ def test_answers_that_belong_to_no_question_are_refused(desk: Desk) -> None:
     questions = desk.lines("questions.jsonl", QUESTIONS)
     log = desk.lines("output.jsonl", [chat("q-9", "A")])
     desk.refuse(r"completions without a question: 1 \(`q-9`\)", log, dataset=questions)
-    desk.refuse("there is no such file", log, dataset=desk.folder / "nowhere.jsonl")
+    desk.refuse("the file does not exist", log, dataset=desk.folder / "nowhere.jsonl")
     log = desk.lines("output.jsonl", [chat("q-1", "A"), {"response": {}, "custom_id": ""}])
     desk.refuse("the line has no `custom_id`", log)
 

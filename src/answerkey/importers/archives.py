@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from answerkey.datasets.content import PACKED_BLOCK, open_blocks, open_zstd
-from answerkey.errors import DataError, Place
+from answerkey.datasets.content import PACKED_BLOCK, open_blocks, open_zstd, refuse_file
 from answerkey.importers.json_values import DamagedError
 
 STORED, DEFLATED, ZSTANDARD = 0, 8, 93
@@ -48,12 +47,7 @@ def list_members(path: Path) -> list[zipfile.ZipInfo]:
     except (zipfile.BadZipFile, RuntimeError, ValueError, struct.error) as error:
         message = f"not a valid zip archive: {error}"
         hint = "copy or download it again; a log is complete only when its tool has finished"
-        raise DataError(
-            "E202",
-            message,
-            where=Place(file=str(path)),
-            hint=hint,
-        ) from None
+        raise refuse_file("E202", message, str(path), hint) from None
 
 
 def open_member(path: Path, member: zipfile.ZipInfo) -> BinaryIO:

@@ -22,14 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from answerkey._version import __version__
-from answerkey.datasets.content import require_plain
+from answerkey.datasets.content import refuse_file, require_plain
 from answerkey.datasets.sources import MemorySource
 from answerkey.datasets.tables import load_table
 from answerkey.engines import open_engine
 from answerkey.errors import (
     AnswerkeyError,
-    DataError,
-    Place,
     RunError,
     SpecError,
     listing,
@@ -193,7 +191,7 @@ def _clean_name(text: str) -> str:
 def _choose_reader(kind: str, source: Path) -> LogReader:
     """Return the reader of a kind, or of the kind that is recognised."""
     if not source.exists():
-        raise DataError("E201", f"the log `{source}` does not exist", where=Place(file=str(source)))
+        raise refuse_file("E201", f"the log `{source}` does not exist", str(source))
     require_plain(source)
     if kind == AUTO:
         kind = detect_kind(source)
@@ -427,12 +425,8 @@ def load_log(
     if not imported.has_questions:
         message = f"`{path}` has replies, but neither questions nor truths"
         command = f"answerkey score {shlex.quote(str(path))} --dataset FILE"
-        raise DataError(
-            "E209",
-            message,
-            where=Place(file=str(path)),
-            hint=f"name the file that has them: `{command}`",
-        )
+        hint = f"name the file that has them: `{command}`"
+        raise refuse_file("E209", message, str(path), hint)
     run = imported.describe_run()
     specifications = run["evaluation"]["task_specifications"]
     for dataset, specification in zip(run["datasets"], specifications, strict=True):
@@ -501,9 +495,4 @@ def detect_kind(path: str | Path) -> str:
     if path.is_dir() and files:
         hint = f"name one of its files: `answerkey import auto {shlex.quote(str(path / files[0]))}`"
     message = f"the kind of the log `{path}` is not recognised"
-    raise DataError(
-        "E201",
-        message,
-        where=Place(file=str(path)),
-        hint=hint,
-    )
+    raise refuse_file("E201", message, str(path), hint)

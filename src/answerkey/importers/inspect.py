@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from answerkey.errors import DataError, Place, listing
+from answerkey.datasets.content import refuse_file
+from answerkey.errors import listing
 from answerkey.importers.json_values import DamagedError, Json, Row, parse_bytes
 from answerkey.importers.logs import Log, LogPreview, LogReader, Record, Records, iterate_files
 from answerkey.importers.prompts import (
@@ -108,8 +109,7 @@ def _compare(log: Log, path: Path, head: Json) -> None:
         message = (
             "the log has no samples: it may have been written without them (`log_samples=False`)"
         )
-        where = Place(file=str(path))
-        raise DataError("E210", message, where=where)
+        raise refuse_file("E210", message, str(path))
     status = head.text("status")
     total = head.count("results", "total_samples")
     if status != "success":

@@ -10,14 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from answerkey.datasets.content import COMPRESSIONS, require_plain
+from answerkey.datasets.content import COMPRESSIONS, refuse_file, require_plain
 from answerkey.datasets.formats import FORMATS
 from answerkey.datasets.options import take_labels, write_cell
 from answerkey.datasets.questions import LOG_ROLES, QuestionColumns, find_columns, require_roles
 from answerkey.datasets.recognition import recognise
 from answerkey.datasets.rows import Rows, iterate_blocks
 from answerkey.datasets.tables import load_table
-from answerkey.errors import DataError, Place, SpecError, listing
+from answerkey.errors import Place, SpecError, listing
 from answerkey.importers.json_values import DamagedError, Json, parse_first
 from answerkey.importers.logs import (
     KeySets,
@@ -123,12 +123,7 @@ def _open_table(
     )
     if "truth" not in roles.columns:
         hint = f"name the column: `--column truth=NAME`; columns: {listing(rows.columns)}"
-        raise DataError(
-            "E206",
-            "no column holds the truth",
-            where=Place(file=str(path)),
-            hint=hint,
-        )
+        raise refuse_file("E206", "no column holds the truth", str(path), hint)
     return rows, roles
 
 

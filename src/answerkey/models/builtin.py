@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from answerkey.errors import SpecError
-from answerkey.models.config import OPTIONS_HINT, GenerationParameter
+from answerkey.models.config import OPTIONS_HINT, ModelParameter
 from answerkey.types import Completion, CompletionStatus, Draws, Request
 
 #: Scripts that put no spaces between words (Thai, Kana, Han): one character stands for a word.
 UNSPACED = r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]"
 WORD = re.compile(rf"{UNSPACED}|(?:(?!{UNSPACED})[^\W_])+")
-SEED = GenerationParameter(0, minimum=0)
+SEED = ModelParameter(0, minimum=0)
 
 
 #: The forms of each style; `{c}` is the choice, `{t}` its option text, `{o}` another choice.
@@ -69,7 +69,7 @@ class BuiltinModel:
 
     answer: Callable[[BuiltinModel, Request], Completion]
     needs: frozenset[str] = frozenset()
-    parameters: Mapping[str, GenerationParameter] = field(default_factory=dict)
+    parameters: Mapping[str, ModelParameter] = field(default_factory=dict)
     is_simulated: bool = False
     name: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -230,7 +230,7 @@ def read_options(name: str, question: Request) -> Sequence[str]:
 BUILTIN_MODELS: dict[str, BuiltinModel] = {
     "constant": BuiltinModel(
         answer_constant,
-        parameters={"choice": GenerationParameter("A")},
+        parameters={"choice": ModelParameter("A")},
     ),
     "random": BuiltinModel(
         answer_random,
@@ -243,8 +243,8 @@ BUILTIN_MODELS: dict[str, BuiltinModel] = {
         answer_simulated,
         frozenset({"choices", "truth"}),
         {
-            "accuracy": GenerationParameter(0.8, minimum=0, maximum=1),
-            "style": GenerationParameter("mixed", allowed=STYLE_NAMES),
+            "accuracy": ModelParameter(0.8, minimum=0, maximum=1),
+            "style": ModelParameter("mixed", allowed=STYLE_NAMES),
             "seed": SEED,
         },
         is_simulated=True,

@@ -195,19 +195,25 @@ def max_open_connections() -> int | None:
     return max(1, limit - taken - KEPT_FILES)
 
 
-def charge(price: Price | None, *tokens: float | None, is_batch: bool = False) -> float:
-    """Return what tokens cost, given in the order of `PRICED_NAMES`; nothing when no price is
-    known.
-    """
+def charge(
+    price: Price | None,
+    prompt: float | None,
+    completion: float | None,
+    cached: float | None = 0,
+    written: float | None = 0,
+    *,
+    is_batch: bool = False,
+) -> float:
+    """Return what tokens cost, given in the order of `PRICED_NAMES`; 0 if no price is known."""
     if price is None:
         return 0.0
-    counts = [count or 0 for count in (*tokens, 0, 0)]
-    prompt, completion, read, written, *_ = counts
+    read = cached or 0
+    write = written or 0
     read_price = price.prompt if price.cached is None else price.cached
     write_price = price.prompt if price.written is None else price.written
-    cost = price.prompt * max(0, prompt - read - written)
-    cost += price.completion * completion
-    cost += write_price * written
+    cost = price.prompt * max(0, (prompt or 0) - read - write)
+    cost += price.completion * (completion or 0)
+    cost += write_price * write
     cost += read_price * read
     if is_batch:
         cost /= 2
@@ -216,11 +222,8 @@ def charge(price: Price | None, *tokens: float | None, is_batch: bool = False) -
 
 def completion_cost(price: Price | None, completion: Completion) -> float:
     """Return what a completion cost."""
-    if price is None:
-        return 0.0
     tokens = [getattr(completion, name) for name in PRICED_NAMES]
-    is_batch = completion.source == BATCH_SOURCE
-    return charge(price, *tokens, is_batch=is_batch)
+    return charge(price, *tokens, is_batch=completion.source == BATCH_SOURCE)
 
 
 @dataclass

@@ -235,7 +235,7 @@ def check_url(url: str, model: str) -> str:
 
 
 @dataclass(frozen=True)
-class GenerationParameter:
+class ModelParameter:
     """A parameter after the `?` of a model name; its type is that of its default."""
 
     default: str | int | float | bool
@@ -297,7 +297,7 @@ def split_query(name: str, query: str) -> dict[str, str]:
 def read_parameters(
     name: str,
     texts: Mapping[str, str],
-    parameters: Mapping[str, GenerationParameter],
+    parameters: Mapping[str, ModelParameter],
     further_names: Iterable[str] = (),
 ) -> Body:
     """Return the values of the given parameters; raise SpecError E301 for unknown or invalid ones.
@@ -390,17 +390,17 @@ class Generation:
         return self.top_logprobs is not None or bool(self.echo)
 
 
-GENERATION_PARAMETERS: dict[str, GenerationParameter] = {
-    "temperature": GenerationParameter(0.0, minimum=0),
-    "top_p": GenerationParameter(0.0, minimum=0, maximum=1),
-    "max_tokens": GenerationParameter(0, minimum=1),
-    "seed": GenerationParameter(0),
-    "stop": GenerationParameter(""),
-    "logprobs": GenerationParameter(default=False),
-    "top_logprobs": GenerationParameter(0, minimum=0),
-    "echo": GenerationParameter(default=False),
-    "reasoning_effort": GenerationParameter("", allowed=get_args(Effort)),
-    "thinking": GenerationParameter("", allowed=get_args(Thinking)),
+GENERATION_PARAMETERS: dict[str, ModelParameter] = {
+    "temperature": ModelParameter(0.0, minimum=0),
+    "top_p": ModelParameter(0.0, minimum=0, maximum=1),
+    "max_tokens": ModelParameter(0, minimum=1),
+    "seed": ModelParameter(0),
+    "stop": ModelParameter(""),
+    "logprobs": ModelParameter(default=False),
+    "top_logprobs": ModelParameter(0, minimum=0),
+    "echo": ModelParameter(default=False),
+    "reasoning_effort": ModelParameter("", allowed=get_args(Effort)),
+    "thinking": ModelParameter("", allowed=get_args(Thinking)),
 }
 
 

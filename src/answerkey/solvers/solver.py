@@ -7,11 +7,12 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from answerkey.datasets.options import read_option_cell
 from answerkey.datasets.rows import get_inside, split_name
 from answerkey.errors import DataError, Place, SpecError, distinct, raise_all, refuse_column
 from answerkey.models.config import OPTIONS_HINT, Model, missing_facts, sees_samples
@@ -263,6 +264,15 @@ def require_known(model: Model, samples: Samples, facts: Known | None) -> None:
         )
 
 
+def _list_texts(cell: object) -> list[str] | None:
+    """Return the option texts in a cell; None if it contains no list, or one with gaps."""
+    texts, _ = read_option_cell(cell)
+    if not texts:
+        return None
+    present = [text for text in texts if text is not None]
+    return present if len(present) == len(texts) else None
+
+
 def read_options(samples: Samples, facts: Known | None) -> TextLists:
     """Return each sample's option texts: from the scorer, or else from the column `options`, or
     else None.
@@ -273,29 +283,8 @@ def read_options(samples: Samples, facts: Known | None) -> TextLists:
     if OPTIONS_COLUMN in samples.columns:
         for position, cell in enumerate(samples.values(OPTIONS_COLUMN)):
             if options[position] is None:
-                options[position] = _read_texts(cell)
+                options[position] = _list_texts(cell)
     return options
-
-
-def _read_texts(cell: object) -> list[str] | None:
-    """Return the texts of a cell: a list, a mapping, objects with `text`, or a list written as
-    text.
-    """
-    if isinstance(cell, str):
-        cell = parse_literal(cell)[0]
-    if isinstance(cell, Mapping):
-        cell = list(cell.values())
-    if not isinstance(cell, list):
-        return None
-    texts = []
-    for entry in cell:
-        text = entry
-        if isinstance(entry, Mapping):
-            text = entry.get("text")
-        if not isinstance(text, str | int | float):
-            return None
-        texts.append(str(text))
-    return texts
 
 
 # The field of a solver that names a missing column.

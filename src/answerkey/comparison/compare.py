@@ -518,7 +518,7 @@ def _list_methods(task: TaskComparison, tests: int) -> Iterator[str]:
         yield f"clustered by {task.cluster_by}: {clusters} clusters"
 
 
-# Variants of a prompt: how far the numbers of a task depend on the wording
+# Variants of a prompt: how much the numbers of a task depend on the wording.
 
 
 def describe_variants(run: Run) -> list[Plain]:

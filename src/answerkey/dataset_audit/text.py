@@ -43,7 +43,7 @@ def describe_dataset_audits(audits: Sequence[DatasetAudit]) -> dict[str, Any]:
                 "files": list(audit.files),
                 "rows": audit.rows,
                 "fields": dict(audit.fields),
-                "all": asdict(audit.every),
+                "all": asdict(audit.truths),
                 "findings": [asdict(finding) for finding in audit.findings],
             }
         )
@@ -62,8 +62,8 @@ def draw_dataset_audit(audit: DatasetAudit, width: int) -> Lines:
     facts |= audit.fields
     lines = [line(Span(make_visible(audit.name), "title"), f"  {format_count(audit.rows, 'row')}")]
     lines += draw_facts(facts.items(), width)
-    lines += [BLANK, *draw_facts(_describe_truths(audit.every).items(), width)]
-    lines += [*_draw_places(audit.every, width), BLANK, line(Span("Findings", "title"))]
+    lines += [BLANK, *draw_facts(_describe_truths(audit.truths).items(), width)]
+    lines += [*_draw_places(audit.truths, width), BLANK, line(Span("Findings", "title"))]
     for number, finding in enumerate(audit.findings, 1):
         notes = {"Next: ": finding.step}
         lines += draw_finding(number, finding.sentence, notes, width)

@@ -25,7 +25,7 @@ from answerkey.types import EMPTY_STRUCT_FIELD, THEIR_SCHEMA, USAGE_NAMES
 
 Json = dict[str, Any]
 Write = Callable[[bytes], object]
-#: JSON separators without spaces.
+#: The separators of JSON without spaces.
 COMPACT = (",", ":")
 #: The number of CSV rows written at a time.
 CHUNK_ROWS = 8_192
@@ -41,7 +41,7 @@ def encoded_values(task: TaskRun) -> Mapping[str, Collection[str]]:
 
 
 def describe_verdict(verdict: Mapping[str, Any], encoded: Collection[str] = ()) -> Json:
-    """Return one score as it appears in JSONL.
+    """Return one score as in JSONL.
 
     `excluded_by` is present only if an action excludes it from the metrics.
     """
@@ -59,7 +59,7 @@ def describe_verdict(verdict: Mapping[str, Any], encoded: Collection[str] = ()) 
 
 
 def to_json(content: object, separators: tuple[str, str] | None = None) -> str:
-    """Return JSON text; NaN and infinities become null, dates and the like become text."""
+    """Return JSON; NaN and infinities become null, dates and similar values become text."""
     encoder = _make_encoder(separators, allow_nan=False)
     try:
         return encoder.encode(content)
@@ -86,7 +86,7 @@ def _make_encoder(
 
 
 def _encode_value(value: object) -> object:
-    """Return a dataclass as an object, and dates and the like as text."""
+    """Return a dataclass as an object, and anything else, such as a date, as text."""
     if not is_dataclass(value):
         return str(value)
     described = {}

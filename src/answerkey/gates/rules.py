@@ -1,6 +1,4 @@
-"""The kinds of rules: their fields, what they check in a finished run, and how gates are explained
-in words.
-"""
+"""The kinds of rules: their fields, what they check in a finished run, and the text about gates."""
 
 from __future__ import annotations
 

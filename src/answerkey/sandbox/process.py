@@ -133,7 +133,7 @@ class SnippetProcess:
         return self._worker
 
     def _receive(self, process: WorkerProcess, seconds: float) -> object:
-        """Return the value or the error of a call; raise the error that ends the process."""
+        """Return the value or the error of a call; raise an error that ends the process."""
         try:
             message = json.loads(process.receive(seconds=seconds))
         except (ValueError, RecursionError):
@@ -162,9 +162,9 @@ class WorkerProcess:
     """A process for code that we did not write.
 
     After `receive` has raised SnippetError, it must be closed. It has an almost empty environment,
-    its own working folder and its own process group, so that closing it also ends the children of
+    its own working folder, and its own process group, so that closing it also ends the children of
     the snippet. `program` is the interpreter's command line; the numbers of the socket and the
-    folder are added to it.
+    folder are appended to it.
     """
 
     def __init__(self, *program: str) -> None:

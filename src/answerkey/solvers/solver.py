@@ -22,17 +22,17 @@ from answerkey.templates import RowError, Template
 from answerkey.text import parse_python
 from answerkey.types import Completion, Completions, Known, Request, Samples
 
-# Errors of samples without a prompt, other than a failing template.
+# Errors of samples that get no prompt although their template works.
 
 
 class PromptError(RowError):
-    """The error of one row, with its own code."""
+    """The error of one row without a prompt."""
 
     code = "E302"
 
 
 class ExamplesError(PromptError):
-    """Too few examples: a mistake in the task, so it is reported once, not row by row."""
+    """Too few examples: a mistake in the task, so it is reported once, not for every row."""
 
 
 # The base of all solvers.
@@ -59,9 +59,9 @@ Compiled = tuple[dict[str, Template], list[tuple[str, SpecError]]]
 class Solver(ABC):
     """Turns samples into completions; its dataclass fields are its YAML fields.
 
-    `needs_model`: a model must be given. `reads_column`: completions are read from a column.
-    `ranks_continuations`: log-probabilities are read instead of text. `sends_prompts`:
-    `build_prompts` returns exactly what the model is sent.
+    `needs_model`: it calls a model. `reads_column`: it reads completions from a column.
+    `ranks_continuations`: it reads log-probabilities instead of text. `sends_prompts`: the model
+    gets exactly what `build_prompts` returns.
     """
 
     type: ClassVar[str]
@@ -167,7 +167,7 @@ def parse_literal(text: str) -> tuple[object, bool]:
     return None, False
 
 
-# From prompts to completions: the requests to a model, and the facts that a model may need.
+# Requests to a model, and the facts that it may need.
 
 OPTIONS_COLUMN = "options"
 #: The column with the question without its options, if the dataset has one.
@@ -252,7 +252,7 @@ def require_known(model: Model, samples: Samples, facts: Known | None) -> None:
         words = " and ".join(f"`{name}`" for name in sorted(missing))
         message = f"model `{model.name}` needs the {words} of each sample"
         hint = "add a scorer `string_equals_mcqa`, or use `builtin/constant?choice=A`"
-        raise SpecError("E301", f"{message}, and no scorer of the task tells them", hint=hint)
+        raise SpecError("E301", f"{message}, and no scorer of the task provides them", hint=hint)
     needs_options = OPTIONS_COLUMN in getattr(model, "needs", ())
     if not needs_options or not len(samples):
         return
@@ -287,7 +287,7 @@ def read_options(samples: Samples, facts: Known | None) -> TextLists:
     return options
 
 
-# The field of a solver that names a missing column.
+# Finding the field of a solver that names a missing column.
 
 #: The beginning of messages about settings: "`trace_column` names `x`, which is not a column".
 _SETTING = re.compile(r"`([a-z_.]+)` names ")

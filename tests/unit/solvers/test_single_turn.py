@@ -222,7 +222,7 @@ def test_a_model_that_needs_facts_from_a_scorer_is_refused_without_them() -> Non
     """Without a scorer that knows the choices, a baseline cannot answer."""
     with pytest.raises(SpecError) as caught:
         require_known(open_model("builtin/simulated"), make_samples(QUESTIONS), None)
-    known = "the `choices` and `truth` of each sample, and no scorer of the task tells them"
+    known = "the `choices` and `truth` of each sample, and no scorer of the task provides them"
     assert caught.value.message == f"model `builtin/simulated` needs {known}"
     require_known(open_model("builtin/constant"), make_samples(QUESTIONS), None)
 

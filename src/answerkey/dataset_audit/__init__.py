@@ -1,3 +1,1 @@
-"""Audits of a dataset's questions: can they be answered, and how far does one get without
-knowledge?
-"""
+"""Audits of a dataset's questions: whether they can be answered, and how far guessing gets."""

@@ -475,8 +475,8 @@ def find_dataset_findings(
     if repeats.rows:
         yield DatasetFinding(
             "DUPLICATE_QUESTIONS",
-            f"{format_part(repeats.rows, tally.rows)} rows repeat a question with its options, word "
-            "for word.",
+            f"{format_part(repeats.rows, tally.rows)} rows repeat a question with its options, "
+            "word for word.",
             "drop all but one, or cluster by them: the same question twice is not a second "
             "observation",
             repeats.rows,

@@ -21,7 +21,7 @@ from answerkey.models.config import Price
 from answerkey.runs import Run, TaskRun, find_answerer, join_parts, write_output
 from answerkey.spec.job import SOLVE
 from answerkey.text import clean_numbers
-from answerkey.types import EMPTY_STRUCT_FIELD, THEIR_SCHEMA, USAGE_NAMES
+from answerkey.types import EMPTY_STRUCT_FIELD, IMPORTED_SCHEMA, USAGE_NAMES
 
 Json = dict[str, Any]
 Write = Callable[[bytes], object]
@@ -218,8 +218,8 @@ def describe_replies(task_run: TaskRun, part: RunExcerpt) -> pl.DataFrame:
     run_name = pl.lit(place and place.name, pl.String)
     answerer = find_answerer(task_run.manifest) or {}
     model_name = pl.lit(answerer.get("name"), pl.String)
-    theirs = pl.DataFrame(schema=THEIR_SCHEMA)
-    replies = pl.concat([part.completions.frame, theirs], how="diagonal")
+    imported = pl.DataFrame(schema=IMPORTED_SCHEMA)
+    replies = pl.concat([part.completions.frame, imported], how="diagonal")
     costs = charge_rows(replies, _find_price(task_run))
     return replies.select(
         run_name.alias("run"),
@@ -234,7 +234,7 @@ def describe_replies(task_run: TaskRun, part: RunExcerpt) -> pl.DataFrame:
         pl.col("usage").struct.field(*USAGE_NAMES),
         "latency",
         pl.Series("cost", costs, pl.Float64),
-        *THEIR_SCHEMA,
+        *IMPORTED_SCHEMA,
     )
 
 

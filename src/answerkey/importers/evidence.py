@@ -84,8 +84,8 @@ class EvidenceReader(LogReader):
             reply = _read_reply(trial)
             completion = reply.with_fields(
                 trial=place if index is None else index,
-                their_score=score.number("values", value_name),
-                their_answer=metadata.any_text("predicted_choice", "answer_pred"),
+                imported_score=score.number("values", value_name),
+                imported_answer=metadata.any_text("predicted_choice", "answer_pred"),
             )
             row = trial.object("sample", "data")
             question = _read_question(row, metadata)

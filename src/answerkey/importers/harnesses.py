@@ -232,8 +232,8 @@ class _LmEvalRows:
             f"{self._name}/{row.require('line', 'doc_id')}",
             question,
             replies,
-            their_score=row.number(self._metric),
-            their_answer=answer,
+            imported_score=row.number(self._metric),
+            imported_answer=answer,
         )
 
     def finish(self) -> None:
@@ -499,8 +499,8 @@ def _read_details(log: Log, row: Json) -> list[Record]:
         doc.text("id") or str(place),
         question,
         replies,
-        their_score=metrics.number(description.score),
-        their_answer=answer or None,
+        imported_score=metrics.number(description.score),
+        imported_answer=answer or None,
     )
 
 

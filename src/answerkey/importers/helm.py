@@ -180,8 +180,8 @@ def _read_question(
     question.truth = ",".join(truths) or None
     completion = completion.with_fields(
         trial=state.count("train_trial_index") or 0,
-        their_score=value,
-        their_answer=answer,
+        imported_score=value,
+        imported_answer=answer,
     )
     sample_id = state.require("state", "instance", "id")
     return [Record(sample_id, question, completion)]

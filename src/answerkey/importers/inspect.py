@@ -174,8 +174,8 @@ def _read_sample(
     reply = _read_completion(sample)
     completion = reply.with_fields(
         trial=sample.count("epoch") or 0,
-        their_score=score.at("value").verdict(),
-        their_answer=score.text("answer"),
+        imported_score=score.at("value").verdict(),
+        imported_answer=score.text("answer"),
     )
     if number > 1:
         identity = f"{identity}#{number}"

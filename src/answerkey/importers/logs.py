@@ -37,9 +37,9 @@ class Record(NamedTuple):
     """A question, a completion, or both.
 
     A log in two files yields records with a question and records with a completion, which belong
-    together by `sample_id`. In a completion, `trial` is any ascending number, `their_score` is the
-    tool's verdict (1 for right, 0 for wrong), and `their_answer` is the answer that it extracted.
-    `logprobs` have a form that the scorer `choice_probabilities` reads.
+    together by `sample_id`. In a completion, `trial` is any ascending number, `imported_score` is
+    the tool's verdict (1 for right, 0 for wrong), and `imported_answer` is the answer that it
+    extracted. `logprobs` have a form that the scorer `choice_probabilities` reads.
     """
 
     sample_id: str

@@ -139,8 +139,8 @@ def _read_review(
     completion = reply.with_fields(
         prompt=messages or None,
         trial=trial,
-        their_score=_read_score(log, score),
-        their_answer=score.text("score", "extracted_prediction"),
+        imported_score=_read_score(log, score),
+        imported_answer=score.text("score", "extracted_prediction"),
     )
     return [Record(group or index, question, completion)]
 
@@ -331,8 +331,8 @@ def _read_prediction(
     reply = read_message(_unwrap(cells["prediction"]))
     completion = reply.with_fields(
         prompt=messages,
-        their_score=value,
-        their_answer=write_cell(extracted),
+        imported_score=value,
+        imported_answer=write_cell(extracted),
     )
     return [Record(name, question, completion)]
 

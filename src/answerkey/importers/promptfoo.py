@@ -193,7 +193,7 @@ def _read_tests(
         completion = reply.with_fields(
             prompt=prompt,
             trial=trial,
-            their_score=_read_score(row, reply, log.options.score),
+            imported_score=_read_score(row, reply, log.options.score),
         )
         yield Record(str(sample), question, completion)
     if without_truth:

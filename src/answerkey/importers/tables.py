@@ -87,8 +87,8 @@ class PlainReader(LogReader):
             reply = read_message(roles.cell(row, "completion"))
             completion = reply.with_fields(
                 trial=trial.count() or 0,
-                their_score=_read_score(roles, row, question),
-                their_answer=roles.text(row, "predicted"),
+                imported_score=_read_score(roles, row, question),
+                imported_answer=roles.text(row, "predicted"),
             )
             yield Record(sample_id, question, completion)
 
@@ -201,8 +201,8 @@ def _read_mmlu_pro(row: Json) -> list[Record]:
     extracted = row.text("pred")
     if extracted is not None:
         completion = completion.with_fields(
-            their_score=float(extracted == question.truth),
-            their_answer=extracted,
+            imported_score=float(extracted == question.truth),
+            imported_answer=extracted,
         )
     return [Record(number, question, completion)]
 
@@ -378,8 +378,8 @@ def _read_row(log: Log, row: Json) -> list[Record]:
         question,
         _list_replies(row),
         first=int(trial) if 0 <= trial < _MAX_TRIALS else 0,
-        their_score=evaluation.any_number("is_correct", "score"),
-        their_answer=extracted,
+        imported_score=evaluation.any_number("is_correct", "score"),
+        imported_answer=extracted,
     )
 
 

@@ -31,8 +31,8 @@ _ENCODER = json.JSONEncoder(
 )
 _QUESTION_FIELDS = ("question", "options", "choices", "category", "passage")
 _COMPLETION_FIELDS = (
-    "their_score",
-    "their_answer",
+    "imported_score",
+    "imported_answer",
     "finish_reason",
     "prompt_tokens",
     "completion_tokens",
@@ -63,7 +63,7 @@ class ImportedTask:
     scorers: list[Row] = field(default_factory=list, repr=False)
 
     @property
-    def their_mean(self) -> float | None:
+    def imported_mean(self) -> float | None:
         """The mean of the tool's verdicts."""
         return self.right / self.judged if self.judged else None
 
@@ -76,10 +76,10 @@ class ImportedTask:
             "samples": self.samples,
             "num_trials": self.num_trials,
             "completions": self.statuses,
-            "theirs": {
+            "verdicts": {
                 "score": description.score,
                 "judged": self.judged,
-                "mean": self.their_mean,
+                "mean": self.imported_mean,
             },
         }
 
@@ -143,10 +143,10 @@ class TaskTables:
         question_line = b""
         completion_line = b""
         if completion is not None:
-            answer = completion.their_answer
+            answer = completion.imported_answer
             if question is not None and answer is not None:
                 label = question.find_label(answer) or answer
-                completion = completion.with_fields(their_answer=label)
+                completion = completion.with_fields(imported_answer=label)
             row = _list_completion(completion)
             completion_line = _encode_row(sample_id, row)
         if sample_id in self._samples:
@@ -177,9 +177,9 @@ class TaskTables:
         self._lines[key] = self.counts["completions"]
         self.counts["completions"] += 1
         self.task.statuses[completion.status.value] += 1
-        if completion.their_score is not None:
+        if completion.imported_score is not None:
             self.task.judged += 1
-            self.task.right += completion.their_score
+            self.task.right += completion.imported_score
         logprobs = completion.logprobs
         if isinstance(logprobs, dict) and "ranking" in logprobs:
             self.counts["ranking"] += 1

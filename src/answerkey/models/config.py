@@ -32,7 +32,7 @@ from answerkey.errors import (
 from answerkey.models.names import API_NAMES, PROVIDERS, ApiName
 from answerkey.models.responses import Body, Fields
 from answerkey.sandbox import Snippet
-from answerkey.types import Completion, Known, Request
+from answerkey.types import Completion, Request, SampleFacts
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -618,7 +618,7 @@ def read_model(
     raise SpecError("E301", message, hint=hint)
 
 
-def missing_facts(model: Model, knowledge: Known | None) -> frozenset[str]:
+def missing_facts(model: Model, knowledge: SampleFacts | None) -> frozenset[str]:
     """Return the facts that the model needs about every sample and nobody provides.
 
     Option texts are not among them, because they may also come from the dataset.

@@ -302,8 +302,8 @@ def _list_imported(task: ImportedTask) -> dict[str, str]:
 def _say_verdict(task: ImportedTask) -> str:
     about = task.description
     verdict = f"`{about.score}`: " if about.score else ""
-    if task.their_mean is not None:
-        verdict += f"{format_percent(task.their_mean)} right, "
+    if task.imported_mean is not None:
+        verdict += f"{format_percent(task.imported_mean)} right, "
     return f"{verdict}{task.judged} judged"
 
 

@@ -23,7 +23,7 @@ from typing import Literal, Self
 from answerkey.sandbox import worker
 from answerkey.sandbox.snippet import FORMS, Snippet
 
-SnippetErrorKind = Literal["load", "raised", "timeout", "memory", "died", "bad_value"]
+SnippetErrorKind = Literal["load", "raised", "timeout", "memory", "crashed", "bad_value"]
 #: The time to start the interpreter, which is slow on a busy machine; it does not count as the
 #: snippet's.
 START_SECONDS = 60.0
@@ -147,7 +147,7 @@ class SnippetProcess:
                 return SnippetError(kind, text, traceback=traceback)
             case {"value": value}:
                 return value
-        raise SnippetError("died", "the snippet corrupted its connection")
+        raise SnippetError("crashed", "the snippet corrupted its connection")
 
     def _name_limit(self, kind: SnippetErrorKind, message: str) -> str:
         """Return the message of an error, with the value of the limit it exceeded."""
@@ -241,7 +241,7 @@ class WorkerProcess:
         if code == worker.MEMORY_EXIT_CODE:
             return SnippetError("memory", "the snippet's arguments need too much memory")
         end = "it closed its connection" if code is None else f"exit code {code}"
-        return SnippetError("died", f"the snippet's process ended: {end}")
+        return SnippetError("crashed", f"the snippet's process ended: {end}")
 
 
 def _build_environment(folder: str) -> dict[str, str]:

@@ -20,7 +20,7 @@ from answerkey.models.images import describe_content
 from answerkey.models.responses import is_trace, read_message
 from answerkey.templates import RowError, Template
 from answerkey.text import parse_python
-from answerkey.types import Completion, Completions, Known, Request, Samples
+from answerkey.types import Completion, Completions, Request, SampleFacts, Samples
 
 # Errors of samples that get no prompt although their template works.
 
@@ -103,7 +103,7 @@ class Solver(ABC):
         samples: Samples,
         *,
         model: Model | None,
-        facts: Known | None,
+        facts: SampleFacts | None,
         examples: Samples | None,
         trials: range = ONE_TRIAL,
     ) -> Completions:
@@ -178,7 +178,7 @@ def call_model(
     model: Model,
     samples: Samples,
     prompts: Sequence[Prompt],
-    facts: Known | None,
+    facts: SampleFacts | None,
     *,
     trials: range = ONE_TRIAL,
 ) -> Completions:
@@ -202,7 +202,7 @@ def _list_requests(
     model: Model,
     samples: Samples,
     prompts: Sequence[Prompt],
-    facts: Known | None,
+    facts: SampleFacts | None,
 ) -> list[Request]:
     """Return the request of each prompt, with the known facts about the sample if the model uses
     them.
@@ -215,7 +215,7 @@ def _list_requests(
     if not sees_samples(model):
         return requests
     nothing = [None] * len(samples)
-    facts = facts or Known(nothing, nothing, nothing)
+    facts = facts or SampleFacts(nothing, nothing, nothing)
     options = read_options(samples, facts)
     questions: Sequence[object] = nothing
     if QUESTION_COLUMN in samples.columns:
@@ -243,7 +243,7 @@ def _find_last_text(prompt: Prompt) -> str:
     return ""
 
 
-def require_known(model: Model, samples: Samples, facts: Known | None) -> None:
+def require_known(model: Model, samples: Samples, facts: SampleFacts | None) -> None:
     """Raise SpecError E301 if a model needs facts that neither the scorers nor the dataset
     provide.
     """
@@ -273,7 +273,7 @@ def _list_texts(cell: object) -> list[str] | None:
     return present if len(present) == len(texts) else None
 
 
-def read_options(samples: Samples, facts: Known | None) -> TextLists:
+def read_options(samples: Samples, facts: SampleFacts | None) -> TextLists:
     """Return each sample's option texts: from the scorer, or else from the column `options`, or
     else None.
     """

@@ -47,7 +47,7 @@ from answerkey.spec.validation import (
     validate_node,
 )
 from answerkey.templates import ACTION_NAMES, find_whole
-from answerkey.types import Known, Purpose, Samples
+from answerkey.types import Purpose, SampleFacts, Samples
 
 if TYPE_CHECKING:
     from answerkey.solvers.choice_order import ChoiceOrder
@@ -164,7 +164,7 @@ class Task:
                 columns |= dict.fromkeys(metric.design.columns)
         return tuple(columns)
 
-    def sample_facts(self, samples: Samples) -> Known | None:
+    def sample_facts(self, samples: Samples) -> SampleFacts | None:
         """Return the choices, truths and option texts that a scorer knows; the first that does."""
         for step in self.scoring:
             facts = step.scorer.sample_facts(samples)
@@ -189,7 +189,7 @@ class Task:
         return self.places.at(*path).place
 
 
-class ForeseenMetric(NamedTuple):
+class PlannedMetric(NamedTuple):
     """A metric of a task, and what its values will be called."""
 
     step: ScoringStep
@@ -200,7 +200,7 @@ class ForeseenMetric(NamedTuple):
 def find_metrics(
     task: Task,
     name: str | None = None,
-) -> list[ForeseenMetric]:
+) -> list[PlannedMetric]:
     """Return the metrics of a task, or those that may have a value of this name.
 
     The name may have the key of the metric in front, and that of the scorer.
@@ -214,7 +214,7 @@ def find_metrics(
                 if name is not None and name.startswith(prefix):
                     is_meant |= names.allow(name.removeprefix(prefix))
             if is_meant:
-                matching.append(ForeseenMetric(step, metric, names))
+                matching.append(PlannedMetric(step, metric, names))
     return matching
 
 

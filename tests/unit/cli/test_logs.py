@@ -86,7 +86,7 @@ def test_a_warning_about_a_log_is_said_once_and_its_hint_works(call: Call) -> No
         "  = help: `--task made_text --score exact_match,loose` uses another\n"
     )
     (words,) = re.findall(r"help: `(.+)` uses another", done.err)
-    theirs = call("score", "lm", *words.split(), "--json").json["tasks"][0]["tally"]["theirs"]
+    theirs = call("score", "lm", *words.split(), "--json").json["tasks"][0]["tally"]["imported"]
     assert (theirs["compared"], theirs["both_right"], theirs["both_wrong"]) == (8, 5, 2)
 
 

@@ -44,7 +44,7 @@ def test_an_import_says_what_it_holds(desk: Desk) -> None:
     assert (content["kind"], content["samples"]) == ("plain", 2)
     (task,) = content["tasks"]
     assert task["completions"] == {"OK": 2}
-    assert task["theirs"] == {"score": "score", "judged": 2, "mean": 1.0}
+    assert task["verdicts"] == {"score": "score", "judged": 2, "mean": 1.0}
 
 
 def test_a_folder_that_holds_something_is_left_alone(desk: Desk) -> None:
@@ -108,7 +108,7 @@ def record(name: str, trial: int = 0, text: str | None = None, *, asks: bool = T
     completion = None
     if text != "":
         text = text or f"{name} {trial}"
-        completion = Completion(text, trial=trial, their_score=1.0, their_answer="A")
+        completion = Completion(text, trial=trial, imported_score=1.0, imported_answer="A")
     return Record(name, question, completion)
 
 

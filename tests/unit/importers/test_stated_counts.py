@@ -87,7 +87,9 @@ def test_a_score_that_a_task_has_not_is_refused(desk: Desk) -> None:
         "task `made_rank` has no score `exact_match,loose`", run, score="exact_match,loose"
     )
     assert error.hint == "its scores: `exact_match,none`; `--task NAME` selects one task"
-    assert desk.bring(run, score="exact_match,loose", task="made_text").tasks[0].their_mean == 0.75
+    assert (
+        desk.bring(run, score="exact_match,loose", task="made_text").tasks[0].imported_mean == 0.75
+    )
     desk.refuse("the log has no score `nonsense`", run, score="nonsense")
 
 
@@ -219,7 +221,7 @@ def list_files() -> Iterator[tuple[Path, Path]]:
 def summarise(found: Imported) -> list[tuple[Any, ...]]:
     """Return the numbers of an import."""
     return [
-        (task.key, task.samples, task.num_trials, task.judged, task.their_mean)
+        (task.key, task.samples, task.num_trials, task.judged, task.imported_mean)
         for task in found.tasks
     ]
 

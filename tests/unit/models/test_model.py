@@ -36,7 +36,7 @@ from answerkey.models.model import LiveModel, SnippetModel, open_model
 from answerkey.reader import read
 from answerkey.sandbox import Snippet
 from answerkey.testing import TestServer
-from answerkey.types import Completion, CompletionStatus, Known, Request
+from answerkey.types import Completion, CompletionStatus, Request, SampleFacts
 
 CHOICES = ["A", "B", "C", "D"]
 
@@ -367,7 +367,7 @@ def test_missing_parts_are_those_that_only_a_scorer_knows() -> None:
     assert missing_facts(open_model("builtin/overlap"), None) == {"choices"}
     assert missing_facts(open_model("builtin/simulated"), None) == {"choices", "truth"}
     assert missing_facts(open_model("builtin/constant"), None) == frozenset()
-    assert missing_facts(open_model("builtin/random"), Known([], [], [])) == frozenset()
+    assert missing_facts(open_model("builtin/random"), SampleFacts([], [], [])) == frozenset()
 
 
 def test_docs_name_every_model_parameter_and_share() -> None:

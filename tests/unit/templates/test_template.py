@@ -108,7 +108,7 @@ def test_a_method_that_is_not_called_is_a_missing_column(source: str) -> None:
     assert error_of(source, key=1).column == "keys"
 
 
-@pytest.mark.parametrize(("source", "message"), CASES["missing_facts"])
+@pytest.mark.parametrize(("source", "message"), CASES["missing_parts"])
 def test_a_missing_value_is_an_error_of_the_row(source: str, message: str) -> None:
     """An index out of range, a null on the way or a missing field is undefined, and says so."""
     row = {"choices": ["A", "B"], "null": None, "text": "1", "meta": {"key": 1}, "number": 3}

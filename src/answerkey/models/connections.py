@@ -18,9 +18,7 @@ from answerkey.models.config import (
     Address,
     Caller,
     CustomConfig,
-    FunctionConfig,
     Generation,
-    InferenceConfig,
     ModelConfig,
     ProviderConfig,
     Secret,
@@ -28,7 +26,6 @@ from answerkey.models.config import (
     find_secret_name,
     is_loopback,
     normalise_host,
-    read_name,
 )
 from answerkey.models.names import PROVIDERS, ApiName, Provider
 from answerkey.models.providers import APIS, AZURE_HOSTS, AdapterApi, Api, Connection
@@ -52,30 +49,20 @@ _OWN_HEADERS = frozenset(
 )
 
 
-def connect(model: str | ModelConfig, *, caller: Caller | None = None) -> Connection:
-    """Return the connection of a live model; a name counts as the caller's own.
+def connect(model: ModelConfig) -> Connection:
+    """Return the connection of a live model.
 
-    Raises SpecError E301 (no such model, or one that cannot be called), E108 (an invalid value) or
-    E117 (a key that must not go there). A missing key is no error yet: see
-    `Connection.require_key`.
+    Raises SpecError E301 (a model that cannot be called), E108 (an invalid value) or E117 (a key
+    that must not go there). A missing key is no error yet: see `Connection.require_key`.
     """
-    if isinstance(model, str):
-        caller = caller or Caller.of_process()
-        model = read_name(model, caller=caller, is_callers=True)
     config = model.config
-    if config is None:
+    if not isinstance(config, ProviderConfig | CustomConfig):
         raise SpecError(
             "E301",
             f"model `{model.name}` is a placeholder: it cannot be called",
             where=model.place,
             hint="bring recorded completions with `--completions FILE`, or choose one such as "
             "`builtin/random`",
-        )
-    if isinstance(config, InferenceConfig | FunctionConfig):
-        raise SpecError(
-            "E301",
-            f"model `{model.name}` is Python code: there is nothing to connect to",
-            where=model.place,
         )
     try:
         if isinstance(config, ProviderConfig):

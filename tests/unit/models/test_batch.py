@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.servers import BatchBehaviour, BatchServer, BatchStore
+from tests.servers import BatchBehaviour, BatchServer, BatchStore, connect
 
 from answerkey.errors import RunError, SolverError, SpecError
 from answerkey.models import calls
@@ -37,7 +37,6 @@ from answerkey.models.calls import (
     call_key,
 )
 from answerkey.models.config import Caller, Generation, Price
-from answerkey.models.connections import connect
 from answerkey.models.providers import APIS as PROVIDER_APIS
 from answerkey.models.providers import Connection
 from answerkey.models.responses import Body, Messages

@@ -19,6 +19,7 @@ import polars as pl
 import pytest
 from ruamel.yaml import YAML
 from tests.samples import samples_from_frame
+from tests.servers import connect
 
 from answerkey.datasets.tables import load_table
 from answerkey.errors import SolverError, SpecError
@@ -26,7 +27,6 @@ from answerkey.models import images
 from answerkey.models.batch import write_line
 from answerkey.models.calls import Call
 from answerkey.models.config import Adapter, FunctionConfig
-from answerkey.models.connections import connect
 from answerkey.models.model import FunctionModel, LiveModel, ObjectModel, SnippetModel, open_model
 from answerkey.models.providers import AdapterApi, Connection
 from answerkey.sandbox import Snippet

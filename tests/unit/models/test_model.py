@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.servers import connect
 
 from answerkey.errors import SolverError, SpecError, listing
 from answerkey.models import model
@@ -31,7 +32,6 @@ from answerkey.models.config import (
     Secret,
     missing_facts,
 )
-from answerkey.models.connections import connect
 from answerkey.models.model import LiveModel, SnippetModel, open_model
 from answerkey.reader import read
 from answerkey.sandbox import Snippet

@@ -12,10 +12,10 @@ from decimal import Decimal
 from types import SimpleNamespace
 
 import pytest
+from tests.servers import connect
 
 from answerkey.errors import SolverError
 from answerkey.models.config import Adapter, Caller, Generation, Price, Secret
-from answerkey.models.connections import connect
 from answerkey.models.model import LiveModel
 from answerkey.models.names import ApiName
 from answerkey.models.providers import APIS, AdapterApi, Api, Connection

@@ -3,9 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.servers import connect
 
 from answerkey.models.config import Caller, CustomConfig, Generation, InferenceConfig, ModelConfig
-from answerkey.models.connections import connect
 from answerkey.models.model import open_model
 from answerkey.spec import Options, Plan, load_plan
 

@@ -79,20 +79,12 @@ class SubmittedBatch:
     batch: str | None = None
 
 
-class Identified(Protocol):
-    """Something with an identity, which goes into the key of a call."""
-
-    @property
-    def identity(self) -> str:
-        """A stable text for everything that determines the answer, without secrets."""
-
-
-def call_key(model: Identified, messages: Messages, trial: int) -> str:
+def call_key(identity: str, messages: Messages, trial: int) -> str:
     """Return the key of a question: the same for the same model, parameters, messages and trial.
 
-    The order of the keys in a message does not matter.
+    `identity` is that of the model. The order of the keys in a message does not matter.
     """
-    question = _encode_canonically([model.identity, list(messages), trial])
+    question = _encode_canonically([identity, list(messages), trial])
     return hashlib.sha256(question.encode()).hexdigest()
 
 

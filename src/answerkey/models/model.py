@@ -37,7 +37,6 @@ from answerkey.models.calls import (
     Calls,
     CallSettings,
     Finished,
-    Identified,
     call_key,
     complete_calls,
     save_calls,
@@ -186,7 +185,7 @@ def suggest_model(name: str) -> str:
 
 
 def build_calls(
-    model: Identified,
+    model: Journaled,
     questions: Sequence[Request],
     trial: int,
     purpose: str = "solve",
@@ -197,18 +196,17 @@ def build_calls(
     answers to equal messages may differ.
     """
     is_cached = is_identified(model)
-    sees_sample_ids = getattr(model, "sees_sample_ids", False)
     calls = []
     for question in questions:
         number = question.trial + trial
         messages = question.messages
         keyed = messages
         whole = None
-        if sees_sample_ids:
+        if model.sees_samples:
             keyed = [*messages, {"sample_id": question.sample_id}]
             expanded = expand_images(messages)
             whole = replace(question, trial=number, messages=expanded)
-        key = call_key(model, keyed, number)
+        key = call_key(model.identity, keyed, number)
         call = Call(
             key,
             question.sample_id,
@@ -338,8 +336,8 @@ class CodeModel(CallSettings, ABC):
     needs: frozenset[str] = field(default=frozenset(), kw_only=True)
     #: Whether the caller passed the code itself; no name finds it again.
     is_function: bool = field(default=False, kw_only=True)
-    #: Whether the code sees the ids of samples besides the messages.
-    sees_sample_ids: ClassVar[bool] = False
+    #: Whether it sees samples besides the messages.
+    sees_samples: ClassVar[bool] = False
 
     @property
     def identity(self) -> str:
@@ -451,7 +449,6 @@ class SnippetModel(CodeModel):
     snippet: Snippet
     environment: Mapping[str, Secret] = field(default_factory=dict)
     seconds: float = CALL_SECONDS
-    sees_samples: ClassVar[bool] = False
 
     @property
     def identity(self) -> str:
@@ -528,7 +525,6 @@ class FunctionModel(CodeModel):
     """
 
     config: FunctionConfig
-    sees_samples: ClassVar[bool] = False
 
     @property
     def max_open_calls(self) -> int:
@@ -609,7 +605,7 @@ class ObjectModel(CodeModel):
     """
 
     model: Any
-    sees_sample_ids: ClassVar[bool] = True
+    sees_samples: ClassVar[bool] = True
 
     @property
     def max_open_calls(self) -> int:

@@ -115,7 +115,7 @@ def make_calls(*questions: str) -> list[Call]:
     """Return one call for each question."""
     asked = [[{"role": "user", "content": question}] for question in questions]
     return [
-        Call(call_key(CONNECTION, messages, 0), f"{number:03d}", 0, messages)
+        Call(call_key(CONNECTION.identity, messages, 0), f"{number:03d}", 0, messages)
         for number, messages in enumerate(asked)
     ]
 
@@ -185,10 +185,10 @@ def test_trials_are_questions_of_their_own() -> None:
     message.
     """
     one, other = [{"role": "user", "content": "a"}], [{"content": "a", "role": "user"}]
-    assert call_key(CONNECTION, one, 0) == call_key(CONNECTION, other, 0)
-    assert call_key(CONNECTION, one, 0) != call_key(CONNECTION, one, 1)
+    assert call_key(CONNECTION.identity, one, 0) == call_key(CONNECTION.identity, other, 0)
+    assert call_key(CONNECTION.identity, one, 0) != call_key(CONNECTION.identity, one, 1)
     warm = Connection("m", CHAT, URL, "m", generation=Generation(temperature=1.0))
-    assert call_key(CONNECTION, one, 0) != call_key(warm, one, 0)
+    assert call_key(CONNECTION.identity, one, 0) != call_key(warm.identity, one, 0)
 
 
 def test_an_error_that_passes_is_not_seen_in_the_answer() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from uuid import UUID
 
 from answerkey._version import __version__
-from answerkey.datasets.questions import find_columns
+from answerkey.datasets.questions import QuestionColumns, find_columns
 from answerkey.exporters.rows import (
     Exporter,
     Json,
@@ -73,12 +73,7 @@ class EveryEvalEverExporter(Exporter):
             "evaluation_name": entry["display_name"] or entry["key"],
             "evaluation_result_id": f"{self.evaluation}/{key}",
         }
-        names = tuple(self.opened.dataset.rows.columns)
-        category_name = entry["dataset"].get("category")
-        chosen: tuple[tuple[str, str], ...] = ()
-        if category_name:
-            chosen = (("category", category_name),)
-        columns = find_columns(names, ("question", "category"), chosen)
+        columns = self._find_columns()
         for part in self.opened.iterate():
             facts = task.sample_facts(part.samples)
             for number, row in enumerate(describe_rows(self.opened.task_run, part)):
@@ -113,6 +108,15 @@ class EveryEvalEverExporter(Exporter):
                     **described,
                     "metadata": metadata,
                 }
+
+    def _find_columns(self) -> QuestionColumns:
+        """Return the columns of the question and of its category."""
+        chosen: tuple[tuple[str, str], ...] = ()
+        category = self.opened.task_run.manifest["dataset"].get("category")
+        if category:
+            chosen = (("category", category),)
+        names = tuple(self.opened.dataset.rows.columns)
+        return find_columns(names, ("question", "category"), chosen)
 
     def save(self, path: Path) -> int:
         """Write the rows; in a folder, also the numbers."""

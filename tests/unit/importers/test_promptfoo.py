@@ -76,11 +76,8 @@ def test_chats_are_messages_and_errors_are_no_verdicts(desk: Desk) -> None:
     failed = row(1, **error, failureReason=2, response=error, success=False)
     desk.bring(desk.json("res.json", whole(chat, failed)))
     assert desk.said("prompt")[0][0]["role"] == "system"
-    assert desk.said("completion_status", "error", "imported_score")[1] == (
-        "ERROR",
-        "HTTP 500",
-        None,
-    )
+    failure = desk.said("completion_status", "error", "imported_score")[1]
+    assert failure == ("ERROR", "HTTP 500", None)
 
 
 def test_of_several_providers_one_is_taken_and_the_others_are_named(desk: Desk) -> None:
@@ -97,9 +94,8 @@ def test_of_several_providers_one_is_taken_and_the_others_are_named(desk: Desk) 
 
 def test_a_named_score_can_be_the_verdict_and_broken_rows_are_named(desk: Desk) -> None:
     """With `--score`."""
-    assert (
-        desk.bring(desk.json("res.json", whole(row())), score="style").tasks[0].imported_mean == 0.0
-    )
+    styled = desk.bring(desk.json("res.json", whole(row())), score="style")
+    assert styled.tasks[0].imported_mean == 0.0
     log = desk.json("res.json", whole(row(), {"promptIdx": 0}))
     desk.refuse("the row has no `testIdx`", log, "promptfoo")
 
@@ -148,10 +144,8 @@ def test_csv_and_yaml_say_the_same_as_json(desk: Desk) -> None:
     """Each prompt has columns of its own in CSV."""
     result = desk.bring(desk.write("res.csv", CSV), columns={"provider": "b:y"})
     assert (result.kind, result.tasks[0].description.model) == ("promptfoo", "b:y")
-    assert desk.said("sample_id", "completion", "imported_score") == [
-        ("0", "A", 0.0),
-        ("1", "A", 1.0),
-    ]
+    replies = desk.said("sample_id", "completion", "imported_score")
+    assert replies == [("0", "A", 0.0), ("1", "A", 1.0)]
     desk.bring(desk.write("res.csv", CSV))
     assert desk.said("completion", "completion_status", "imported_score", "error") == [
         *(("The answer, B", "OK", 1.0, None), (None, "ERROR", None, "timeout"))

@@ -67,10 +67,8 @@ def reach(api: str = "openai") -> Connection:
 def make_calls(connection: Connection, *questions: str) -> list[Call]:
     """Return one call for each question."""
     prompts = [[{"role": "user", "content": question}] for question in questions]
-    return [
-        Call(call_key(connection.identity, one, 0), str(at), 0, one)
-        for at, one in enumerate(prompts)
-    ]
+    keys = [call_key(connection.identity, prompt, 0) for prompt in prompts]
+    return [Call(keys[at], str(at), 0, prompt) for at, prompt in enumerate(prompts)]
 
 
 def echo(path: str, body: Mapping[str, Any]) -> tuple[int, object]:

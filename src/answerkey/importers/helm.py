@@ -56,7 +56,7 @@ def _find_runs(log: Log) -> list[tuple[str, Parts]]:
             name = path.rstrip("/") or folder.resolve().name
             runs.append((name, files))
     if not runs:
-        message = f"`{log.path}` holds no file `scenario_state.json`"
+        message = f"`{log.path}` contains no file `scenario_state.json`"
         raise log.make_error("E201", message, "name the folder of a run")
     return runs
 

@@ -296,7 +296,7 @@ def _require_single_truths(log: Log, several: list[str]) -> None:
         f"{len(several)} of {log.records} questions have several right letters "
         f"(first: sample `{several[0]}`); only one can be scored"
     )
-    hint = f"`--single-answers` leaves them out and takes the other {left}"
+    hint = f"`--single-answers` leaves them out and imports the other {left}"
     raise log.make_error("E215", message, hint)
 
 
@@ -397,7 +397,9 @@ def _write_folder(folder: Path) -> Iterator[Path]:
         draft.chmod(0o755)
         draft.replace(folder)
     except OSError as error:
-        hint = "check the free space and the rights of the folder, or choose another with `--out`"
+        hint = (
+            "check the free space and the permissions of the folder, or choose another with `--out`"
+        )
         raise RunError("E502", f"cannot write `{folder}`: {error}", hint=hint) from error
     finally:
         if draft is not None:

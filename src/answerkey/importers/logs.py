@@ -361,7 +361,7 @@ class Log:
             missing = abs(expected - present)
             self.add_damage(message, self.where, missing)
         elif not present:
-            self.notice(f"{task}the log holds no {what} of it: it is left out")
+            self.notice(f"{task}the log holds no {what} of it, so it is left out")
 
     @contextmanager
     def guard(self, file: LogFile) -> Iterator[None]:

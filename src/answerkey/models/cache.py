@@ -65,7 +65,7 @@ class CallCache:
         if self._damaged:
             records = format_count(len(self._damaged), "record")
             where = f"the call cache `{self.file}`"
-            message = f"{records} of {where} changed on disk and are asked again"
+            message = f"{records} of {where} are damaged, and their calls are made again"
             notices.append(Notice(message, hint=_CLEAR_HINT))
         return notices
 
@@ -172,7 +172,9 @@ class CallCache:
         self.policy = "no-cache"
         why = error.__cause__ or error
         message = f"the call cache `{self.file}` cannot be used: {why}; every call is sent"
-        self._failure = Notice(message, hint=f"make room or correct its rights; {_CLEAR_HINT}")
+        self._failure = Notice(
+            message, hint=f"free some space or correct its permissions; {_CLEAR_HINT}"
+        )
 
 
 @dataclass(frozen=True)
@@ -301,5 +303,5 @@ def clear_cache(use: CacheUse) -> None:
         raise RunError(
             "E502",
             f"cannot clear the cache `{use.path}`: {error.__cause__ or error}",
-            hint="correct its rights, or wait until no other process uses it",
+            hint="correct its permissions, or wait until no other process uses it",
         ) from error

@@ -277,7 +277,7 @@ async def list_models(connection: Connection, client: HttpClient, *, seconds: fl
 #: Why there is no whole reply, in our words, because a library's may contain addresses. The first
 #: match counts.
 _REASONS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], NoReplyKind, str], ...] = (
-    (aiohttp.ServerTimeoutError, "timeout", "{host} did not take the connection in time"),
+    (aiohttp.ServerTimeoutError, "timeout", "{host} did not accept the connection in time"),
     (TimeoutError, "timeout", "no whole reply from {host} within {seconds:g} s"),
     (EarlyReplyError, "unreadable", "{host} replied before the request was sent"),
     (MismatchedReplyError, "mismatched", "{host} sent more replies than there were requests"),
@@ -331,5 +331,5 @@ def explain_error(
         if isinstance(error, kind):
             return NoReply(reply_kind, text.format(**details))
     if has_begun:
-        return NoReply("reset", f"{host} broke off in the middle of its reply")
+        return NoReply("reset", f"{host} closed the connection in the middle of its reply")
     return NoReply("reset", f"{host} closed the connection without a reply")

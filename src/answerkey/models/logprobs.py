@@ -218,7 +218,7 @@ class Ranker:
             numbers = list(self.model.loglikelihoods(prompt, ends))
             if len(numbers) != len(ends):
                 problem = f"{len(numbers)} numbers for {len(ends)} continuations"
-                raise ValueError(f"`loglikelihoods` gave {problem}")
+                raise ValueError(f"`loglikelihoods` returned {problem}")
             for end, number in zip(ends, numbers, strict=True):
                 entry = _describe_continuation(end, number)
                 completions.append(Completion(None, logprobs={"ranking": [entry]}))
@@ -231,7 +231,7 @@ def _describe_continuation(continuation: str, number: object) -> Body:
         number = float(number)
     logprob = read_logprob(number)
     if logprob is None or math.isinf(logprob):
-        why = f"`loglikelihoods` gave {number!r:.80}, which is not a log-probability"
+        why = f"`loglikelihoods` returned {number!r:.80}, which is not a log-probability"
         return {"continuation": continuation, "logprob": None, "why": why}
     return {
         "continuation": continuation,

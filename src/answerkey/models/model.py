@@ -253,11 +253,9 @@ class LiveModel(CallSettings):
         """Return why no alternatives with log-probabilities will come; None if they will."""
         generation = self.connection.generation
         if not generation.wants_logprobs:
-            return f"model `{self.name}` is not told to return them"
+            return f"model `{self.name}` is not asked for them"
         if not generation.top_logprobs:
-            return (
-                f"model `{self.name}` is told to return no alternatives: `top_logprobs` is not set"
-            )
+            return f"model `{self.name}` is not asked for alternatives: `top_logprobs` is not set"
         return None
 
     def with_schema(self, schema: Fields) -> LiveModel | None:
@@ -636,7 +634,7 @@ class ObjectModel(CodeModel):
         if len(completions) != len(calls):
             raise SolverError(
                 "E306",
-                f"model `{self.name}` gave {len(completions)} completions for {len(calls)} "
+                f"model `{self.name}` returned {len(completions)} completions for {len(calls)} "
                 "questions",
                 hint="`complete` must return one completion for each request",
             )

@@ -109,4 +109,4 @@ def unknown_provider_hint(name: str) -> str:
     here = listing(f"{provider}/{name}" for provider in LOCAL)
     remote = [f"{provider}/…" for provider in PROVIDERS if provider not in LOCAL]
     elsewhere = listing(remote, limit=4)
-    return f"say who serves it: on this machine {here}; elsewhere {elsewhere}; any: `http://HOST/v1#{name}`"
+    return f"name its provider: on this machine {here}; elsewhere {elsewhere}; any: `http://HOST/v1#{name}`"

@@ -452,7 +452,7 @@ class CallStore:
             "E502",
             f"cannot write the journal of the run: {why}",
             where=self._locate(),
-            hint="make room or correct the rights of the folder, then `answerkey resume` continues",
+            hint="free some space or correct the permissions; then `answerkey resume` continues",
         )
 
     def _report_damage(self, why: str) -> RunError:

@@ -138,5 +138,5 @@ def test_a_hint_of_a_log_that_is_shown_names_the_command_with_its_option(call: C
     Path("log.json").write_text(SEVERAL)
     done = call("show", "log.json")
     assert done.code == 2
-    said = "`--single-answers` leaves them out and takes the other 1; "
+    said = "`--single-answers` leaves them out and imports the other 1; "
     assert f"{said}these are options of `answerkey score log.json`\n" in done.err

@@ -231,7 +231,7 @@ def test_questions_come_in_many_forms(desk: Desk) -> None:
         "log.eval", lay_out(sample("two", target=["B"], input=asked), sample(target=["A", "B"]))
     )
     error = desk.refuse("1 of 2 questions have several right letters", log)
-    assert error.hint == "`--single-answers` leaves them out and takes the other 1"
+    assert error.hint == "`--single-answers` leaves them out and imports the other 1"
     result = desk.bring(log, single_answers=True)
     assert "1 questions with several right letters are left out" in result.notices[-1].message
     assert desk.asked("question", "answer") == [("Which\none?", "B")]

@@ -67,7 +67,7 @@ def test_lm_eval_results_that_cannot_be_read_are_told(desk: Desk) -> None:
     results.write_text(results.read_text()[:100])
     drop_lines(run / f"samples_made_rank_{TIME}.jsonl", 0)
     assert str(desk.refuse("not valid JSON", run).where).endswith(f"run/results_{TIME}.json")
-    assert "task `made_rank`: the log holds no samples of it: it is left out" in {
+    assert "task `made_rank`: the log holds no samples of it, so it is left out" in {
         notice.message for notice in desk.bring(run, allow_failed="1").notices
     }
 

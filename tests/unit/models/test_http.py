@@ -521,7 +521,7 @@ def test_no_cookies_and_no_netrc_are_sent(monkeypatch: pytest.MonkeyPatch, tmp_p
     ("connect_seconds", "seconds", "why"),
     [
         (60.0, 0.05, "no whole reply from `127.0.0.1` within 0.05 s"),
-        (0.05, 60.0, "`127.0.0.1` did not take the connection in time"),
+        (0.05, 60.0, "`127.0.0.1` did not accept the connection in time"),
     ],
 )
 def test_a_timeout_says_whose_time_it_was(connect_seconds: float, seconds: float, why: str) -> None:

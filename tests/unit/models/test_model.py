@@ -217,7 +217,7 @@ def test_every_simulated_answer_can_be_read() -> None:
 
 
 SERVED = (
-    "say who serves it: on this machine `ollama/{0}`, `vllm/{0}`, `lmstudio/{0}`, `llamacpp/{0}`, "
+    "name its provider: on this machine `ollama/{0}`, `vllm/{0}`, `lmstudio/{0}`, `llamacpp/{0}`, "
     "`sglang/{0}`; elsewhere `openai/…`, `anthropic/…`, `gemini/…`, `azure/…` and 16 more; "
     "any: `http://HOST/v1#{0}`"
 )
@@ -343,7 +343,7 @@ def test_what_a_packages_model_raises_fails_its_batch(monkeypatch: pytest.Monkey
 def test_a_packages_model_must_answer_every_question(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer completions than questions cannot be put in order: E306."""
     with pytest.raises(
-        SolverError, match="`acme/short` gave 1 completions for 2 questions"
+        SolverError, match="`acme/short` returned 1 completions for 2 questions"
     ) as caught:
         open_own(monkeypatch, "short").complete([Request("1", []), Request("2", [])])
     assert caught.value.code == "E306"

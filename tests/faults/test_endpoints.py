@@ -47,7 +47,7 @@ def make_calls(connection: Connection, count: int) -> list[Call]:
     calls = []
     for number in range(count):
         messages = [{"role": "user", "content": f"question {number}"}]
-        calls.append(Call(call_key(connection, messages, 0), f"{number:05d}", 0, messages))
+        calls.append(Call(call_key(connection.identity, messages, 0), f"{number:05d}", 0, messages))
     return calls
 
 

@@ -112,7 +112,7 @@ def write_files(folder: Path, texts: Mapping[str, str], *, with_schemas: bool = 
     if folder.is_file():
         taken = [folder]
     if taken:
-        message = f"`{taken[0]}` is there already; nothing was written"
+        message = f"`{taken[0]}` already exists; nothing was written"
         raise SpecError("E119", message, hint="choose a new or empty folder")
     for path, text in paths.items():
         path.parent.mkdir(parents=True, exist_ok=True)

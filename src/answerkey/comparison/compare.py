@@ -47,7 +47,7 @@ SHOWN_FLIPS = 10
 #: The significance level of a difference.
 ALPHA = 0.05
 #: An object that is printed as JSON.
-Plain = dict[str, Any]
+Json = dict[str, Any]
 #: The variants of a task by their keys.
 Variants = dict[str, TaskRun]
 
@@ -255,7 +255,7 @@ def _compare_pair(pairing: Pairing, first: str, second: str) -> PairComparison:
 # As JSON
 
 
-def describe_comparison(comparison: Comparison) -> Plain:
+def describe_comparison(comparison: Comparison) -> Json:
     """Return the comparison with every pair, every flipped sample and every category."""
     return {
         "comparison": {
@@ -268,7 +268,7 @@ def describe_comparison(comparison: Comparison) -> Plain:
     }
 
 
-def _describe_task(task: TaskComparison) -> Plain:
+def _describe_task(task: TaskComparison) -> Json:
     """Return one task's comparison with every pair."""
     return {
         "key": task.key,
@@ -280,7 +280,7 @@ def _describe_task(task: TaskComparison) -> Plain:
     }
 
 
-def _describe_pair(pair: PairComparison) -> Plain:
+def _describe_pair(pair: PairComparison) -> Json:
     categories = []
     for category, difference in pair.categories.items():
         categories.append({"category": category, **_describe_difference(difference)})
@@ -297,7 +297,7 @@ def _describe_pair(pair: PairComparison) -> Plain:
     }
 
 
-def _describe_difference(difference: Difference) -> Plain:
+def _describe_difference(difference: Difference) -> Json:
     return {
         "n": difference.n,
         "first_value": difference.first,
@@ -517,10 +517,10 @@ def _list_methods(task: TaskComparison, tests: int) -> Iterator[str]:
         yield f"clustered by {task.cluster_by}: {clusters} clusters"
 
 
-# Variants of a prompt: how far the numbers of a task depend on the wording
+# Variants of a prompt: how much the numbers of a task depend on the wording.
 
 
-def describe_variants(run: Run) -> list[Plain]:
+def describe_variants(run: Run) -> list[Json]:
     """Return a summary of the variants of each task, as `--json` prints it.
 
     An incomplete run has none. Each of `metrics` has its `values` by the variant's key, and their
@@ -533,7 +533,7 @@ def describe_variants(run: Run) -> list[Plain]:
         tasks = []
         for name, task in variants.items():
             tasks.append({"key": name, "task": task.key})
-        description: Plain = {
+        description: Json = {
             "task": key,
             "variants": tasks,
             "metrics": _measure_variants(variants),
@@ -562,7 +562,7 @@ def _group_variants(run: Run) -> dict[str, Variants]:
     return {key: variants for key, variants in groups.items() if len(variants) > 1}
 
 
-def _measure_variants(variants: Variants) -> list[Plain]:
+def _measure_variants(variants: Variants) -> list[Json]:
     # Metrics of quality checks are not results of the task.
     values = []
     shares: set[str] = set()

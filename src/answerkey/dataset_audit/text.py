@@ -41,7 +41,7 @@ def describe_dataset_audits(audits: Sequence[DatasetAudit]) -> dict[str, Any]:
                 "files": list(audit.files),
                 "rows": audit.rows,
                 "fields": dict(audit.fields),
-                "all": asdict(audit.every),
+                "all": asdict(audit.truths),
                 "findings": [asdict(finding) for finding in audit.findings],
             }
         )
@@ -60,8 +60,8 @@ def draw_dataset_audit(audit: DatasetAudit, width: int) -> Lines:
     facts |= audit.fields
     lines: Lines = [(Span(audit.name, "title"), f"  {format_count(audit.rows, 'row')}")]
     lines += draw_facts(facts.items(), width)
-    lines += [BLANK, *draw_facts(_describe_truths(audit.every).items(), width)]
-    lines += [*_draw_places(audit.every, width), BLANK, Span("Findings", "title")]
+    lines += [BLANK, *draw_facts(_describe_truths(audit.truths).items(), width)]
+    lines += [*_draw_places(audit.truths, width), BLANK, Span("Findings", "title")]
     for number, finding in enumerate(audit.findings, 1):
         notes = {"Next: ": finding.step}
         lines += draw_finding(number, finding.sentence, notes, width)

@@ -31,7 +31,7 @@ from answerkey.errors import DataError, listing, suggest
 from answerkey.models.responses import read_message
 from answerkey.reader.markup import split_thoughts
 from answerkey.types import (
-    THEIR_SCHEMA,
+    IMPORTED_SCHEMA,
     Completion,
     Completions,
     CompletionStatus,
@@ -48,7 +48,7 @@ LOGPROBS_COLUMN = "logprobs"
 #: Why the model stopped; `length` is a completion that was cut off.
 END_COLUMN = "finish_reason"
 #: Columns beside the completion that are read where a table has them.
-BESIDE = (STATUS_COLUMN, LOGPROBS_COLUMN, END_COLUMN, *THEIR_SCHEMA)
+BESIDE = (STATUS_COLUMN, LOGPROBS_COLUMN, END_COLUMN, *IMPORTED_SCHEMA)
 #: The thoughts of a reasoning model, in a table of completions alone: a dataset may have others of
 #: that name.
 THOUGHTS_COLUMN = "reasoning"
@@ -108,8 +108,8 @@ _READERS: dict[str, Callable[[object], object]] = {
     LOGPROBS_COLUMN: _read_logprobs,
     END_COLUMN: _read_text,
     THOUGHTS_COLUMN: _read_text,
-    "their_score": _read_number,
-    "their_answer": _read_text,
+    "imported_score": _read_number,
+    "imported_answer": _read_text,
 }
 
 

@@ -134,8 +134,8 @@ class RowProblems:
         """Note the images in a prompt."""
         for image in list_images(prompt):
             self.images.add(image.kind)
-            if isinstance(image.held, Path):
-                self.image_files[str(image.held)] = str(image["sha256"])
+            if isinstance(image.content, Path):
+                self.image_files[str(image.content)] = str(image["sha256"])
 
     def merge(self, chunk: RowProblems) -> None:
         """Add what is wrong with the next chunk."""

@@ -27,10 +27,11 @@ from answerkey.evaluate.run import (
 )
 from answerkey.evaluate.session import choose_price
 from answerkey.models.cache import CallCache
-from answerkey.models.calls import Identified, charge
+from answerkey.models.calls import charge
 from answerkey.models.config import Model
 from answerkey.models.images import IMAGE_TOKENS, expand_images, list_images
 from answerkey.models.model import (
+    Journaled,
     build_calls,
     calls_endpoint,
     is_identified,
@@ -287,7 +288,7 @@ class _CallCount:
 
     def _add_identified(
         self,
-        model: Identified,
+        model: Journaled,
         requests: Sequence[Request],
         sizes: Sequence[int],
         trial: int,

@@ -18,7 +18,7 @@ from answerkey.evaluate.chunk import ChunkResult
 from answerkey.evaluate.display import Display
 from answerkey.evaluate.observer import Observer, count_calls
 from answerkey.models.cache import CallCache, RunLedger
-from answerkey.models.calls import BATCH_SOURCE, PRICED_NAMES, Budget, charge, find_room
+from answerkey.models.calls import BATCH_SOURCE, PRICED_NAMES, Budget, charge, max_open_connections
 from answerkey.models.config import Model, Price
 from answerkey.models.model import (
     LiveModel,
@@ -172,7 +172,7 @@ class Session:
     def give_up(self, key: str) -> None:
         """Remember which models of a job could not be called; close all of them."""
         models = self._models[key].values()
-        lost = [model for model in models if calls_endpoint(model) and model.is_given_up]
+        lost = [model for model in models if calls_endpoint(model) and model.is_unusable]
         self._given_up.update(map(find_account, lost or models))
         self.close_models(key)
 
@@ -310,7 +310,7 @@ def _fit_connections(
         most_models = max(most_models, len(endpoints))
         for model in endpoints:
             wishes.append(model.limits.choose_concurrent(model.connection.max_concurrent))
-    room = find_room() if wishes else None
+    room = max_open_connections() if wishes else None
     if room is None:
         return most, []
     limit = max(1, room // most_models // (1 + num_other_runs))

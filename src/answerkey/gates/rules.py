@@ -1,6 +1,4 @@
-"""The kinds of rules: their fields, what they check in a finished run, and how gates are explained
-in words.
-"""
+"""The kinds of rules: their fields, what they check in a finished run, and the text about gates."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ from answerkey.metrics.intervals import WILSON
 from answerkey.metrics.paired import Difference, adjust_by_holm
 from answerkey.runs import NOT_COMPLETE, Run, TaskRun, describe_gates, load_run
 from answerkey.spec import Task, task_from_source
-from answerkey.spec.job import ForeseenMetric, find_compared, find_metrics
+from answerkey.spec.job import PlannedMetric, find_compared, find_metrics
 from answerkey.text import (
     BLANK,
     Lines,
@@ -474,9 +472,9 @@ def read_definition(stored: Mapping[str, Any]) -> Rule:
 # Metrics and values
 
 
-def _find_metrics(tasks: Tasks, name: str | None) -> list[ForeseenMetric]:
+def _find_metrics(tasks: Tasks, name: str | None) -> list[PlannedMetric]:
     """Return the metrics with this name, or the main metric of each task if no name is given."""
-    metrics: list[ForeseenMetric] = []
+    metrics: list[PlannedMetric] = []
     for task in tasks:
         main = task.main_step.metrics[:1]
         for metric in find_metrics(task, name):

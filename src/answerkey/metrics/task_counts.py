@@ -24,10 +24,10 @@ The counts of a task are a plain mapping for JSON, called `tally` in files:
     unscored            how many samples some scorer could not score: FAILED by at least one
     readings            some completions read by every extraction rule: n, rule → correct, invalid
     fallback            only where a scorer has one: scorer key → see `_count_fallback`
-    theirs              only where another tool has judged the completions, too: see
+    imported            only where another tool has judged the completions, too: see
     `_compare_verdicts`
     trials              only under trials: num_trials, and the counts of trials
-    orders              only under orders of options: the counts of all rows; left_in_place: how
+    orders              only under orders of options: the counts of all rows; not_reordered: how
     many samples
                         are shown as in the file, by reason; extra: rows that only estimate a prior
 
@@ -118,7 +118,7 @@ class RowFacts:
     """Facts about rows that the metrics and counts need in addition to the scores.
 
     `table` has a row for each sample and trial, in the order of the scores, without texts. If
-    options are shown in several orders it has `base_sample_id` (a hash), `left_in_place` and
+    options are shown in several orders it has `base_sample_id` (a hash), `not_reordered` and
     `is_extra`; the dataset column `x` is `label:x`; then follow the columns of `describe_rows`.
     """
 
@@ -139,12 +139,12 @@ def describe_samples(samples: Samples, columns: Iterable[str]) -> pl.DataFrame:
     """Return the facts about these rows, with the labels from these columns of the dataset."""
     series: list[pl.Series] = []
     if samples.orders is not None:
-        left_in_place = pl.selectors.by_name("left_in_place", require_all=False)
+        not_reordered = pl.selectors.by_name("not_reordered", require_all=False)
         is_extra = pl.selectors.by_name("is_extra", require_all=False)
         sample = pl.col("base_sample_id").hash()
         orders = samples.orders.select(
             sample,
-            left_in_place.cast(pl.Categorical),
+            not_reordered.cast(pl.Categorical),
             is_extra,
         )
         series.extend(orders)
@@ -164,9 +164,9 @@ def describe_rows(
 ) -> RowFacts:
     """Return the facts about a chunk that the metrics and counts need, without ids and texts.
 
-    The table has `call_status`, `is_cut_off` and `is_thinking`, and `their_score` if another tool
-    has judged the completions. The id and the beginning of the text are kept for the first row with
-    each reason.
+    The table has `call_status`, `is_cut_off` and `is_thinking`, and `imported_score` if another
+    tool has judged the completions. The id and the beginning of the text are kept for the first row
+    with each reason.
     """
     calls = completions.column("status").cast(_CALL_STATUSES)
     texts = completions.column("completion")
@@ -179,9 +179,9 @@ def describe_rows(
         is_cut_off.fill_null(value=False).alias("is_cut_off"),
         is_thinking.fill_null(value=False).alias("is_thinking"),
     ]
-    their_scores = completions.column("their_score")
-    if their_scores.null_count() < len(their_scores):
-        described.append(their_scores)
+    imported_scores = completions.column("imported_score")
+    if imported_scores.null_count() < len(imported_scores):
+        described.append(imported_scores)
     ids = completions.column("sample_id")
     examples: Examples = {}
     for key, scores in verdicts.items():
@@ -335,8 +335,8 @@ def count_task(
     counts["readings"] = {}
     if fallback:
         counts["fallback"] = fallback
-    if "their_score" in rows.columns:
-        counts["theirs"] = _compare_verdicts(rows["their_score"], verdicts[main])
+    if "imported_score" in rows.columns:
+        counts["imported"] = _compare_verdicts(rows["imported_score"], verdicts[main])
     if num_trials > 1 or "base_sample_id" in rows.columns:
         extra = num_rows - rows.height
         _count_samples(
@@ -393,10 +393,10 @@ def _count_samples(
     if num_trials > 1:
         counts["trials"] = {"num_trials": num_trials, "counts": row_counts}
     if "base_sample_id" in rows.columns:
-        left_in_place = _count_each(rows["left_in_place"].gather(worst))
+        not_reordered = _count_each(rows["not_reordered"].gather(worst))
         counts["orders"] = {
             "counts": row_counts,
-            "left_in_place": left_in_place,
+            "not_reordered": not_reordered,
             "extra": extra,
         }
 
@@ -581,11 +581,11 @@ def _count_fallback(scores: Scores) -> dict[str, int]:
     return {**counts.row(0, named=True), "failed": failed}
 
 
-def _compare_verdicts(theirs: pl.Series, scores: Scores) -> dict[str, Any]:
+def _compare_verdicts(imported: pl.Series, scores: Scores) -> dict[str, Any]:
     """Return a comparison of another tool's imported verdicts with ours on the same completions.
 
     compared      completions with a verdict of both: right or wrong
-    both_right, both_wrong, only_theirs, only_ours
+    both_right, both_wrong, only_imported, only_ours
                   who calls how many of them right
     not_compared  why → count: NOT_JUDGED and PARTLY_RIGHT by them, NOT_SCORED by us
     """
@@ -595,22 +595,22 @@ def _compare_verdicts(theirs: pl.Series, scores: Scores) -> dict[str, Any]:
     verdicts = {
         "both_right": 0,
         "both_wrong": 0,
-        "only_theirs": 0,
+        "only_imported": 0,
         "only_ours": 0,
     }
     left_out: Counter[str] = Counter()
-    table = pl.DataFrame([scores.frame["status"], correct, theirs])
-    for status, ours, their_score, rows in count_combinations(table).iter_rows():
+    table = pl.DataFrame([scores.frame["status"], correct, imported])
+    for status, ours, imported_score, rows in count_combinations(table).iter_rows():
         if status != ScoreStatus.SCORED.value or ours not in _RIGHT_OR_WRONG:
             left_out["NOT_SCORED"] += rows
-        elif their_score is None:
+        elif imported_score is None:
             left_out["NOT_JUDGED"] += rows
-        elif their_score not in _RIGHT_OR_WRONG:
+        elif imported_score not in _RIGHT_OR_WRONG:
             left_out["PARTLY_RIGHT"] += rows
-        elif ours == their_score:
+        elif ours == imported_score:
             verdicts["both_right" if ours else "both_wrong"] += rows
         else:
-            verdicts["only_ours" if ours else "only_theirs"] += rows
+            verdicts["only_ours" if ours else "only_imported"] += rows
     return {
         "compared": sum(verdicts.values()),
         **verdicts,

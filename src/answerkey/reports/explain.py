@@ -29,7 +29,7 @@ from answerkey.text import (
     measure_width,
     show_place,
 )
-from answerkey.types import THEIR_SCHEMA
+from answerkey.types import IMPORTED_SCHEMA
 
 #: Texts that would look like other values.
 LIKE_JSON = frozenset({"", "null", "true", "false"})
@@ -58,8 +58,8 @@ def explain(
 
     E504 when none has it. `sample` is its id, or the number of its row where ids are numbers. A
     sample that was asked several times has a way for each trial. `sample` and `completion` are None
-    where the run's files are gone (see `missing`); `theirs` is another tool's verdict, where there
-    is one.
+    where the run's files are gone (see `missing`); `imported` is another tool's verdict, where
+    there is one.
     """
     run, name = load_run(run), str(sample)
     tasks = list(run.tasks.values())
@@ -129,12 +129,12 @@ def _explain_row(
             explained["scores"][step.key] = verdict
     if part.completions is not None:
         completions = part.completions.frame.row(0, named=True)
-        theirs = {}
-        for name in THEIR_SCHEMA:
+        imported = {}
+        for name in IMPORTED_SCHEMA:
             if name in completions:
-                theirs[name] = completions[name]
-        if theirs:
-            explained["theirs"] = theirs
+                imported[name] = completions[name]
+        if imported:
+            explained["imported"] = imported
     explained["scorers"] = {}
     for entry in task.manifest["scorers"]:
         explained["scorers"][entry["key"]] = entry
@@ -176,9 +176,9 @@ def draw_explained(explained: Entry, width: int) -> Lines:
         about = explained["scorers"].get(key, {})
         lines.append(BLANK)
         lines += _draw_score(key, score, about, width)
-    if "theirs" in explained:
+    if "imported" in explained:
         lines += draw_heading("Imported verdict")
-        lines += _draw_pairs(explained["theirs"], width)
+        lines += _draw_pairs(explained["imported"], width)
     return lines
 
 

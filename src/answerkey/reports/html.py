@@ -152,7 +152,7 @@ def _write_overview(
         "runs": overviews,
         "comparison": comparison,
     }
-    content = write_content(to_json(page, COMPACT), is_packed=False)
+    content = describe_content(to_json(page, COMPACT), is_packed=False)
     return _wrap("ak-overview", content)
 
 
@@ -240,7 +240,7 @@ def _write_rows(
         columns = {}
         for name in SampleRow.__annotations__:
             columns[name] = [row[name] for row in rows]  # type: ignore[literal-required]  # a field
-        yield _wrap(f"ak-rows-{place}", write_content(to_json(columns, COMPACT)))
+        yield _wrap(f"ak-rows-{place}", describe_content(to_json(columns, COMPACT)))
 
 
 def embed_samples(
@@ -261,7 +261,7 @@ def embed_samples(
     blocks = []
     for offset in range(0, len(samples), BLOCK_SAMPLES):
         block = samples[offset : offset + BLOCK_SAMPLES]
-        blocks.append(write_content(to_json(block, COMPACT)))
+        blocks.append(describe_content(to_json(block, COMPACT)))
     return rows, blocks
 
 
@@ -317,7 +317,7 @@ def _wrap(name: str, content: str) -> str:
     return f'<script type="application/json" id="{name}"{content}</script>\n'
 
 
-def write_content(text: str, *, is_packed: bool = True) -> str:
+def describe_content(text: str, *, is_packed: bool = True) -> str:
     """Return an element of the page from its attributes on: JSON, packed if it is large.
 
     Nothing of it is markup; halves of characters, which UTF-8 does not have, are escaped.

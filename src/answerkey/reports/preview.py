@@ -273,8 +273,8 @@ def draw_import(imported: Imported, width: int) -> Lines:
             lines += draw_facts(facts.items(), width)
             facts = {}
         facts |= _list_imported(task)
-    if imported.broken:
-        facts["left out"] = f"{imported.broken} broken lines or members"
+    if imported.damaged:
+        facts["left out"] = f"{imported.damaged} damaged lines or members"
     facts["folder"] = str(imported.folder)
     return [*lines, *draw_facts(facts.items(), width)]
 
@@ -300,8 +300,8 @@ def _list_imported(task: ImportedTask) -> dict[str, str]:
 def _format_verdict(task: ImportedTask) -> str:
     about = task.description
     verdict = f"`{about.score}`: " if about.score else ""
-    if task.their_mean is not None:
-        verdict += f"{format_percent(task.their_mean)} right, "
+    if task.imported_mean is not None:
+        verdict += f"{format_percent(task.imported_mean)} right, "
     return f"{verdict}{task.judged} judged"
 
 
@@ -348,4 +348,4 @@ def write_value(value: object) -> str:
     """Return a value as text, with words in place of images."""
     if isinstance(value, str):
         return images.hide_images(value)
-    return images.write_content(value) or images.hide_images(to_json(value))
+    return images.describe_content(value) or images.hide_images(to_json(value))

@@ -328,7 +328,7 @@ def _list_pictures(
     stored = []
     for completion in completions:
         prompt = completion.prompt or ()
-        stored.append(images.find_stored(prompt))
+        stored.append(images.list_image_parts(prompt))
     pictures: Mapping[str, images.Image] = {}
     if part.samples is not None and any(stored):
         pictures = source.find_images(part.samples)

@@ -190,7 +190,7 @@ def _draw_task(task: TaskView, layout: Layout) -> Lines:
 def _draw_audit(task: TaskView, layout: Layout) -> Lines:
     """Return how another tool judged, what a fallback was asked, and what is doubted."""
     lines: Lines = []
-    if not task.task.totals.keys() & {"theirs", "fallback", "doubted"}:
+    if not task.task.totals.keys() & {"imported", "fallback", "doubted"}:
         return lines
     from answerkey.run_audit import text as audit
 

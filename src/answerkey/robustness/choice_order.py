@@ -58,7 +58,7 @@ from answerkey.text import (
 )
 from answerkey.types import MetricValue, Scores
 
-LEFT_IN_PLACE = "left_in_place"
+NOT_REORDERED = "not_reordered"
 ESTIMATES = "estimates_prior"
 NO_PRIOR = "no_prior"
 NAMES = (
@@ -144,7 +144,7 @@ class ChoiceOrderMetric(_OrderMetric):
         "predicted_option",
         "predicted_choice",
         "ground_truth_choice",
-        "left_in_place",
+        "not_reordered",
     )
 
     def value_names(self) -> ValueNames:
@@ -163,8 +163,8 @@ class ChoiceOrderMetric(_OrderMetric):
         samples = []
         for sample in self.read_samples(scores):
             reasons = list(filter(None, sample["reason"]))
-            if any(sample["left_in_place"]):
-                reasons.append(LEFT_IN_PLACE)
+            if any(sample["not_reordered"]):
+                reasons.append(NOT_REORDERED)
             if reasons:
                 coverage.left_out[_choose_reason(reasons)] += 1
             else:
@@ -512,7 +512,7 @@ def draw_choice_order(
         lines += _draw_values("Order of the options", TITLES, by_order, width, digits)
         lines += _draw_places(by_order, width, digits)
         orders = task.totals.get("orders") or {}
-        left: Mapping[str, int] = orders.get("left_in_place") or {}
+        left: Mapping[str, int] = orders.get("not_reordered") or {}
         for reason, count in left.items():
             samples = format_count(count, "sample")
             note = f"{samples} left in place: {REASONS_LEFT_OUT.get(reason, reason)}"

@@ -235,7 +235,7 @@ def describe_doubted(task: TaskRun, digits: int | None = None) -> list[str]:
 # ── another tool's verdicts
 
 SIDES = {
-    "only_theirs": "They say right, we say wrong",
+    "only_imported": "They say right, we say wrong",
     "only_ours": "We say right, they say wrong",
 }
 
@@ -248,7 +248,7 @@ def draw_imported_verdicts(
     with_shares: bool = True,
 ) -> Lines:
     """Return a comparison of another tool's verdicts with ours."""
-    totals = task.totals.get("theirs")
+    totals = task.totals.get("imported")
     if not totals:
         return []
     lines: Lines = [BLANK, Span("  Imported verdicts and ours", "strong")]
@@ -256,7 +256,7 @@ def draw_imported_verdicts(
     right = totals["both_right"]
     if n and with_shares:
         alike = format_percent((right + totals["both_wrong"]) / n, digits)
-        imported = format_percent((right + totals["only_theirs"]) / n, digits)
+        imported = format_percent((right + totals["only_imported"]) / n, digits)
         ours = format_percent((right + totals["only_ours"]) / n, digits)
         text = f"the same in {alike} of {format_count(n, 'completion')}"
         verdicts = f"right by the imported verdicts {imported}, by ours {ours}"

@@ -21,11 +21,11 @@ from answerkey.types import (
     Completion,
     Completions,
     CompletionStatus,
-    Known,
     Notice,
     Request,
     Row,
     Sample,
+    SampleFacts,
     Samples,
     Score,
     Scores,
@@ -196,7 +196,7 @@ class Scorer:
         """Return what a template that reads the completion sees."""
         return {"sample": sample, "solver_output": completion.solver_output()}
 
-    def sample_facts(self, samples: Samples) -> Known | None:  # noqa: ARG002 - for scorers that know choices
+    def sample_facts(self, samples: Samples) -> SampleFacts | None:  # noqa: ARG002 - for scorers that know choices
         """Return what is known of each sample before a model is called; None if nothing is."""
         return None
 
@@ -419,7 +419,7 @@ ORDER_TYPES: Types = {
     "option_order": pl.List(pl.String),
     "predicted_option": pl.String(),
     "ground_truth_option": pl.String(),
-    "left_in_place": pl.String(),
+    "not_reordered": pl.String(),
 }
 
 

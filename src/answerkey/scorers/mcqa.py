@@ -50,8 +50,8 @@ from answerkey.types import (
     Completion,
     Completions,
     CompletionStatus,
-    Known,
     Notice,
+    SampleFacts,
     Samples,
     Score,
     ScoreStatus,
@@ -423,7 +423,7 @@ class StringEqualsMcqa(Scorer):
                 notices.append(Notice(message, place, "trim them in the data"))
         return report_faults(faults, templates, samples), notices
 
-    def sample_facts(self, samples: Samples) -> Known:
+    def sample_facts(self, samples: Samples) -> SampleFacts:
         """Return choices, truth and option texts of each sample; None where a row has none."""
         choices: list[Labels | None] = []
         truths: list[str | None] = []
@@ -431,7 +431,7 @@ class StringEqualsMcqa(Scorer):
             choices.append(question.labels or None)
             truth = next(iter(question.truths), None)
             truths.append(truth)
-        return Known(choices, truths, self.option_texts(samples))
+        return SampleFacts(choices, truths, self.option_texts(samples))
 
     def option_texts(self, samples: Samples) -> list[Labels | None]:
         """Return the option texts of each sample; None where they are not known.

@@ -25,7 +25,7 @@ from answerkey.scorers import Action, Scorer, choose_audited, find_role, reads_b
 from answerkey.solvers import Solver
 from answerkey.spec.nodes import Location, Node, ProblemList, Steps, sort_errors
 from answerkey.spec.sources import DatasetSpec
-from answerkey.types import Known, Notice, Purpose, Samples
+from answerkey.types import Notice, Purpose, SampleFacts, Samples
 
 if TYPE_CHECKING:
     from answerkey.solvers.choice_order import ChoiceOrder
@@ -168,7 +168,7 @@ class Task:
                 columns |= dict.fromkeys(metric.design.columns)
         return tuple(columns)
 
-    def sample_facts(self, samples: Samples) -> Known | None:
+    def sample_facts(self, samples: Samples) -> SampleFacts | None:
         """Return the choices, truths and option texts that a scorer knows; the first that does."""
         for step in self.scoring:
             facts = step.scorer.sample_facts(samples)
@@ -193,7 +193,7 @@ class Task:
         return self.places.at(*path).place
 
 
-class ForeseenMetric(NamedTuple):
+class PlannedMetric(NamedTuple):
     """A metric of a task, and what its values will be called."""
 
     step: ScoringStep
@@ -204,7 +204,7 @@ class ForeseenMetric(NamedTuple):
 def find_metrics(
     task: Task,
     name: str | None = None,
-) -> list[ForeseenMetric]:
+) -> list[PlannedMetric]:
     """Return the metrics of a task, or those that may have a value of this name.
 
     The name may have the key of the metric in front, and that of the scorer.
@@ -218,7 +218,7 @@ def find_metrics(
                 if name is not None and name.startswith(prefix):
                     is_meant |= names.allow(name.removeprefix(prefix))
             if is_meant:
-                matching.append(ForeseenMetric(step, metric, names))
+                matching.append(PlannedMetric(step, metric, names))
     return matching
 
 

@@ -255,8 +255,8 @@ def compare(log: Path, score: str) -> pl.DataFrame:
     numbers = [int(match[1]) for one in rows["question"] if (match := NUMBER.search(one))]
     rows = rows.with_columns(pl.Series("number", numbers)).sort("number")
     assert rows["number"].to_list() == list(range(len(ROWS)))
-    assert rows["their_score"].to_list() == rows["is_correct"].to_list()
-    assert task.metrics["Accuracy"].value == rows["their_score"].mean()
+    assert rows["imported_score"].to_list() == rows["is_correct"].to_list()
+    assert task.metrics["Accuracy"].value == rows["imported_score"].mean()
     expected = [
         read(row["completion"], row["choices"], row["options"]).choice == row["answer"]
         for row in ROWS
@@ -279,7 +279,7 @@ def evaluate(tool: Callable[..., str], task: str) -> Path:
 def test_inspect_evaluates_with_the_scorer(tool: Callable[..., str]) -> None:
     """`inspect eval` of the page's task."""
     rows = compare(evaluate(tool, take_block("python", "inspect_scorer")), "stated_answer")
-    assert rows["their_answer"].to_list() == rows["predicted_choice"].to_list()
+    assert rows["imported_answer"].to_list() == rows["predicted_choice"].to_list()
 
 
 def test_inspect_scores_its_own_log_again(tool: Callable[..., str], tmp_path: Path) -> None:
@@ -291,10 +291,10 @@ def test_inspect_scores_its_own_log_again(tool: Callable[..., str], tmp_path: Pa
     told = {"MADE_API_KEY": "none", "MADE_BASE_URL": "http://127.0.0.1:9"}
     tool("inspect", "-m", "inspect_ai", "score", log, *words, **told)
     rows = compare(tmp_path / "again.eval", "stated_answer")
-    assert rows["their_answer"].to_list() == rows["predicted_choice"].to_list()
+    assert rows["imported_answer"].to_list() == rows["predicted_choice"].to_list()
     own = import_log("auto", tmp_path / "again.eval", out=tmp_path / "own", score="choice")
-    assert own.tasks[0].their_mean is not None
-    assert own.tasks[0].their_mean < sum(rows["their_score"]) / len(ROWS)
+    assert own.tasks[0].imported_mean is not None
+    assert own.tasks[0].imported_mean < sum(rows["imported_score"]) / len(ROWS)
 
 
 def test_the_scorer_says_what_it_read_and_what_it_cannot_judge(tool: Callable[..., str]) -> None:
@@ -333,7 +333,7 @@ def test_lm_eval_evaluates_with_the_filter(tool: Callable[..., str], tmp_path: P
     (log,) = (tmp_path / "out").rglob("samples_capitals_*.jsonl")
     rows = compare(log, "exact_match,stated_answer")
     answers = [row or "[invalid]" for row in rows["predicted_choice"]]
-    assert [row or "[invalid]" for row in rows["their_answer"]] == answers
+    assert [row or "[invalid]" for row in rows["imported_answer"]] == answers
 
 
 def test_lighteval_evaluates_with_the_metric(tool: Callable[..., str], tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_one_line_says_what_was_recognised(call: Call, mine: str) -> None:
     made = call("run", "made", "--json")
     assert (made.code, made.json["tasks"][0]["counts"]["samples"]) == (0, 4)
     refused = call("init", "made", "--dataset", mine)
-    assert (refused.code, "is there already; nothing was written" in refused.err) == (2, True)
+    assert (refused.code, "already exists; nothing was written" in refused.err) == (2, True)
 
 
 def test_a_stopped_run_of_a_data_file_goes_on(call: Call, mine: str, server: TestServer) -> None:

@@ -229,7 +229,7 @@ def test_where_nothing_listens_the_server_is_named_that_should(call: Call) -> No
     done = call("doctor", f"http://127.0.0.1:{port}/v1#test")
     assert done.code == 3
     assert "cannot connect to `127.0.0.1`: Connection refused" in " ".join(done.out.split())
-    assert "do: check the address, and that the endpoint is up\n" in done.out
+    assert "do: check the address, and whether the endpoint is running\n" in done.out
     assert "failed: 1 error, 0 warnings; 3 calls, 0 + 0 tokens" in done.out
 
 

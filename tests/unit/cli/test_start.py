@@ -236,9 +236,9 @@ def test_a_log_is_imported_and_run(call: Call, log: Path) -> None:
     assert "of 2 completions; right by the imported verdicts 100.00 %, by ours 50.00 %" in ran.out
     assert call("audit", "latest").code == 0
     explained = call("explain", "latest", "b").out
-    assert explained.endswith("Imported verdict\n  their_score   1.0\n  their_answer  B\n")
+    assert explained.endswith("Imported verdict\n  imported_score   1.0\n  imported_answer  B\n")
     (shown,) = call("explain", "latest", "b", "--json").json["samples"]
-    assert shown["theirs"]["their_answer"] == "B"
+    assert shown["imported"]["imported_answer"] == "B"
     told = call("import", "plain", log, "--out", "here", "--json").json
     assert (told["folder"], told["kind"], told["samples"]) == ("here", "plain", 2)
     assert told["next"] == ["answerkey run here", "answerkey audit latest"]

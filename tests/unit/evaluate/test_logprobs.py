@@ -95,7 +95,7 @@ def test_text_and_probabilities_are_scored_apart(project: Project) -> None:
 @pytest.mark.parametrize(
     ("solver", "model", "said"),
     [
-        (ASKING, "http://127.0.0.1:9/v1#m", r"E108.*is not told to return them"),
+        (ASKING, "http://127.0.0.1:9/v1#m", r"E108.*is not asked for them"),
         (ASKING, "http://127.0.0.1:9/v1?logprobs=true#m", r"E108.*`top_logprobs` is not set"),
         (ASKING, "builtin/random", r"(?s)E108.*has none.*name the model of an endpoint"),
         (RANKING, "builtin/random", "E301"),
@@ -250,7 +250,7 @@ def raise_error(_context: str, _continuations: Sequence[str]) -> object:
     ("loglikelihoods", "counts", "error"),
     [
         (give_text, (3, 0), None),
-        (give_one, (0, 3), "ValueError: `loglikelihoods` gave 1 numbers for 2 continuations"),
+        (give_one, (0, 3), "ValueError: `loglikelihoods` returned 1 numbers for 2 continuations"),
         (raise_error, (0, 3), "RuntimeError: out of memory"),
     ],
 )

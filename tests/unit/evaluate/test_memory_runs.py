@@ -25,7 +25,7 @@ COLUMNS = """
     sample_id trial question answer subject mixed sample.latency run task model
     completion completion_status completion_error reasoning finish_reason prompt
     prompt_tokens completion_tokens reasoning_tokens cached_tokens cache_write_tokens
-    latency cost their_score their_answer
+    latency cost imported_score imported_answer
 """
 VERDICT = """
     status reason excluded_by is_correct completion_validity validity_reason

@@ -97,10 +97,10 @@ def test_every_sample_is_shown_in_every_rotation() -> None:
     assert (second["ground_truth_choice"], second["ground_truth_option"]) == ("C", "A")
     assert (second["predicted_choice"], second["predicted_option"]) == ("A", "B")
     assert second["base_sample_id"] == "000001"
-    assert scores[7]["left_in_place"] == "REFERS_TO_LABELS"
+    assert scores[7]["not_reordered"] == "REFERS_TO_LABELS"
     assert task.totals["counts"]["samples"] == 3
     assert task.totals["orders"]["counts"]["samples"] == 8
-    assert task.totals["orders"]["left_in_place"] == {"REFERS_TO_LABELS": 1}
+    assert task.totals["orders"]["not_reordered"] == {"REFERS_TO_LABELS": 1}
     mean = pytest.approx((1 / 3 + 1 / 4) / 2)
     assert read_numbers(run) == {
         "Accuracy": pytest.approx((1 / 3 + 1 / 4 + 0) / 3), "completion_validity_VALID": 1.0,
@@ -110,7 +110,7 @@ def test_every_sample_is_shown_in_every_rotation() -> None:
         "order_rstd": pytest.approx(100 * (3 / 16) ** 0.5),
     }  # fmt: skip
     assert run.metrics["order_mean"].n == 2
-    assert run.metrics["order_mean"].n_excluded == {"left_in_place": 1}
+    assert run.metrics["order_mean"].n_excluded == {"not_reordered": 1}
     assert run.metrics["Accuracy"].n == 3
 
 
@@ -263,7 +263,7 @@ def test_rows_whose_options_cannot_be_moved_are_errors(write: Write) -> None:
     assert caught.value.where
     assert caught.value.where.line == 4
     run = project.run("two", allow_failed="1", model=SAYS_A)
-    assert run.metrics["order_mean"].n_excluded == {"failed": 1, "left_in_place": 1}
+    assert run.metrics["order_mean"].n_excluded == {"failed": 1, "not_reordered": 1}
 
 
 def test_all_orders_of_too_many_options_and_ids_that_look_like_orders_are_refused() -> None:

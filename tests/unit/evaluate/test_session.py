@@ -11,7 +11,7 @@ import pytest
 
 import answerkey as ak
 from answerkey.evaluate.observer import Observer, Reasons, count_calls
-from answerkey.models.calls import BatchLeft, BatchSeen, Call, Finished, Remembered, Retried
+from answerkey.models.calls import BatchPending, BatchPolled, Call, Finished, Retried, Reused
 from answerkey.models.config import Price
 from answerkey.models.store import CallStore
 from answerkey.types import Completion, CompletionStatus, Notice
@@ -46,10 +46,10 @@ def finish(number: int, completion: Completion | str, purpose: str = "solve") ->
     return Finished(call, completion)
 
 
-def remember(*texts: Completion | str) -> Remembered:
+def remember(*texts: Completion | str) -> Reused:
     """Return the event of calls that are not made: what was said to them is known."""
     events = [finish(number, one) for number, one in enumerate(texts)]
-    return Remembered([(event.call, event.completion) for event in events])
+    return Reused([(event.call, event.completion) for event in events])
 
 
 def test_it_counts_what_is_done_known_failed_and_retried() -> None:
@@ -101,12 +101,12 @@ def test_the_calls_of_a_judge_are_counted_apart() -> None:
 def test_batches_are_shown_until_they_are_over() -> None:
     """The last look at each counts; one that is left goes on, which is a warning."""
     observer, _, heard = observe()
-    waiting = BatchSeen("batch_1", "in_progress", 3, 10, is_over=False)
-    observer.hear(BatchSeen("batch_1", "validating", 0, 10, is_over=False))
+    waiting = BatchPolled("batch_1", "in_progress", 3, 10, is_over=False)
+    observer.hear(BatchPolled("batch_1", "validating", 0, 10, is_over=False))
     observer.hear(waiting)
-    observer.hear(BatchSeen("batch_2", "completed", 5, 5, is_over=True))
+    observer.hear(BatchPolled("batch_2", "completed", 5, 5, is_over=True))
     assert observer.look().batches == (waiting,)
-    observer.hear(BatchLeft("batch_1", 10))
+    observer.hear(BatchPending("batch_1", 10))
     message = "the batch `batch_1` of 10 calls goes on at the endpoint, and is paid for"
     hint = "`answerkey resume` collects it; nothing is handed in twice"
     assert heard == [Notice(message, hint=hint)]

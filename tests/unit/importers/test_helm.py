@@ -68,13 +68,13 @@ def test_a_state_is_a_question_with_the_verdict_of_its_statistics(desk: Desk) ->
     result = desk.bring(log)
     told = result.tasks[0].description
     assert (result.kind, told.task, told.model) == ("helm", "mmlu:subject=maps", "some/model")
-    assert (told.score, result.tasks[0].their_mean) == ("exact_match", 0.5)
+    assert (told.score, result.tasks[0].imported_mean) == ("exact_match", 0.5)
     assert desk.asked()[0] == {
         "sample_id": "id1",
         **WHICH,
         "original": {"id": "id1", "split": "test"},
     }
-    columns = ("completion", "their_score", "their_answer", "latency")
+    columns = ("completion", "imported_score", "imported_answer", "latency")
     assert desk.said(*columns) == [(" B", 1.0, "B", 0.5), ("A or B", 0.0, None, 0.5)]
 
 
@@ -103,7 +103,7 @@ def test_several_choices_of_worked_examples_are_trials(desk: Desk) -> None:
     states = [state(1), state(1, "A", train_trial_index=1)]
     log = write_run(desk, states, [stats(1, 1.0), stats(1, 0.0, train_trial_index=1)])
     assert desk.bring(log).tasks[0].num_trials == 2
-    assert desk.said("their_score") == [1.0, 0.0]
+    assert desk.said("imported_score") == [1.0, 0.0]
 
 
 def test_failed_requests_are_errors_and_altered_questions_are_left_aside(desk: Desk) -> None:
@@ -133,7 +133,7 @@ def test_compressed_files_are_read(desk: Desk) -> None:
     (log / "scenario_state.json.gz").write_bytes(gzip.compress(states.read_bytes()))
     states.unlink()
     result = desk.bring(log)
-    assert (result.kind, result.tasks[0].their_mean) == ("helm", 1.0)
+    assert (result.kind, result.tasks[0].imported_mean) == ("helm", 1.0)
     assert result.tasks[0].description.model == "some/model"
 
 
@@ -144,4 +144,4 @@ def test_states_that_cannot_be_read_are_named(desk: Desk) -> None:
     assert isinstance(error, Problems)
     assert len(error.errors) == 2
     assert str(error.errors[0].where).endswith("scenario_state.json")
-    assert desk.bring(log, allow_failed="2").broken == 2
+    assert desk.bring(log, allow_failed="2").damaged == 2

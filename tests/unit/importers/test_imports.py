@@ -44,7 +44,7 @@ def test_an_import_says_what_it_holds(desk: Desk) -> None:
     assert (content["kind"], content["samples"]) == ("plain", 2)
     (task,) = content["tasks"]
     assert task["completions"] == {"OK": 2}
-    assert task["theirs"] == {"score": "score", "judged": 2, "mean": 1.0}
+    assert task["verdicts"] == {"score": "score", "judged": 2, "mean": 1.0}
 
 
 def test_a_folder_that_holds_something_is_left_alone(desk: Desk) -> None:
@@ -53,7 +53,7 @@ def test_a_folder_that_holds_something_is_left_alone(desk: Desk) -> None:
     out.mkdir()
     log = desk.lines("mine.jsonl", ROWS)
     desk.bring(log, out=out)
-    with pytest.raises(SpecError, match="is there already; nothing was written") as caught:
+    with pytest.raises(SpecError, match="already exists; nothing was written") as caught:
         desk.bring(log, out=out)
     assert caught.value.code == "E119"
 
@@ -68,10 +68,10 @@ def test_nothing_is_left_of_an_import_that_failed(desk: Desk) -> None:
 def test_a_log_of_no_known_kind_is_refused(desk: Desk) -> None:
     """With what was probably meant, or the kinds that there are."""
     log = desk.lines("mine.jsonl", ROWS)
-    assert "did you mean" in str(desk.refuse("there is no kind of log `lm_eval`", log, "lm_eval"))
+    assert "did you mean" in str(desk.refuse("unknown kind of log `lm_eval`", log, "lm_eval"))
     error = desk.refuse("the kind of the log", desk.write("log.bin", "\x00\x01"))
     assert "`inspect`" in str(error.hint)
-    desk.refuse("there is no log", desk.folder / "nowhere")
+    desk.refuse("the log .* does not exist", desk.folder / "nowhere")
 
 
 class ListReader:
@@ -108,7 +108,7 @@ def record(name: str, trial: int = 0, text: str | None = None, *, asks: bool = T
     completion = None
     if text != "":
         text = text or f"{name} {trial}"
-        completion = Completion(text, trial=trial, their_score=1.0, their_answer="A")
+        completion = Completion(text, trial=trial, imported_score=1.0, imported_answer="A")
     return Record(name, question, completion)
 
 

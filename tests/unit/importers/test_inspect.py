@@ -77,7 +77,7 @@ def test_an_archive_becomes_questions_completions_and_verdicts(desk: Desk, metho
     assert result.tasks[0].statuses == {"OK": 2}
     told = result.tasks[0].description
     assert (told.task, told.model, told.score) == ("small", "openai/some-model", "choice")
-    assert (result.tasks[0].their_mean, result.notices) == (1.0, ())
+    assert (result.tasks[0].imported_mean, result.notices) == (1.0, ())
     assert desk.asked()[0] == {
         "sample_id": "1",
         "question": "Question 1?",
@@ -92,8 +92,8 @@ def test_an_archive_becomes_questions_completions_and_verdicts(desk: Desk, metho
         "trial": 0,
         "completion": "A",
         "completion_status": "OK",
-        "their_score": 1.0,
-        "their_answer": "B",
+        "imported_score": 1.0,
+        "imported_answer": "B",
         "finish_reason": "stop",
         "prompt_tokens": 10,
         "completion_tokens": 3,
@@ -121,7 +121,7 @@ def test_an_interrupted_run_is_read_as_far_as_it_came(desk: Desk) -> None:
     assert (result.samples, result.tasks[0].description.task) == (1, "small")
     assert result.tasks[0].description.score == "choice"
     assert [notice.message for notice in result.notices] == [
-        "the log has no end: its run was interrupted",
+        "the log has no end, because its run was interrupted",
         "the log has 1 of 2 samples",
     ]
 
@@ -165,7 +165,7 @@ def test_attachments_are_put_back(desk: Desk) -> None:
     error = desk.refuse("the attachment `attachment://gone` is not in the log", log)
     assert error.where is not None
     assert str(error.where.file).endswith("log.eval/samples/two_epoch_1.json")
-    assert desk.bring(log, allow_failed="1").broken == 1
+    assert desk.bring(log, allow_failed="1").damaged == 1
     assert desk.asked("question") == ["A long question?"]
     prompt = [{"role": "user", "content": "A long question?"}]
     assert desk.said("completion", "prompt") == [("B, at length", prompt)]
@@ -206,7 +206,7 @@ def test_their_scores_are_numbers_as_inspect_reads_them(desk: Desk) -> None:
         for number, (value, _) in enumerate(values)
     ]
     desk.bring(desk.archive("log.eval", lay_out(*samples)))
-    assert desk.said("their_score") == [score for _, score in values]
+    assert desk.said("imported_score") == [score for _, score in values]
 
 
 def test_one_of_several_scores_is_chosen(desk: Desk) -> None:
@@ -217,9 +217,9 @@ def test_one_of_several_scores_is_chosen(desk: Desk) -> None:
         "log.eval", lay_out(sample(scores=both), head={**HEAD, "results": {"scores": scores}})
     )
     desk.bring(log)
-    assert desk.said("their_score") == [0.0]
+    assert desk.said("imported_score") == [0.0]
     desk.bring(log, score="choice")
-    assert desk.said("their_score") == [1.0]
+    assert desk.said("imported_score") == [1.0]
     desk.refuse("the log has no score `other`", log, score="other")
 
 
@@ -231,7 +231,7 @@ def test_questions_come_in_many_forms(desk: Desk) -> None:
         "log.eval", lay_out(sample("two", target=["B"], input=asked), sample(target=["A", "B"]))
     )
     error = desk.refuse("1 of 2 questions have several right letters", log)
-    assert error.hint == "`--single-answers` leaves them out and takes the other 1"
+    assert error.hint == "`--single-answers` leaves them out and imports the other 1"
     result = desk.bring(log, single_answers=True)
     assert "1 questions with several right letters are left out" in result.notices[-1].message
     assert desk.asked("question", "answer") == [("Which\none?", "B")]
@@ -257,7 +257,7 @@ def test_broken_members_are_named_and_counted(desk: Desk) -> None:
     assert [one.code for one in error.errors] == ["E202", "E202"]
     assert error.errors[1].message == "the sample has no `id`"
     result = desk.bring(log, allow_failed="70%")
-    assert (result.samples, result.broken) == (1, 2)
+    assert (result.samples, result.damaged) == (1, 2)
 
 
 def test_a_folder_with_one_log_is_that_log(desk: Desk) -> None:
@@ -297,14 +297,14 @@ def test_a_scorer_with_several_values_has_several_scores(desk: Desk) -> None:
     head = {**HEAD, "results": {"scores": [{"name": name, "metrics": {}} for name in "ab"]}}
     log = desk.json("log.json", {**head, "samples": [sample(scores=scores)]})
     assert desk.bring(log).tasks[0].description.score == "a"
-    assert desk.said("their_score", "their_answer") == [(1.0, "B")]
+    assert desk.said("imported_score", "imported_answer") == [(1.0, "B")]
     desk.bring(log, score="b")
-    assert desk.said("their_score") == [0.0]
+    assert desk.said("imported_score") == [0.0]
     desk.refuse("the log has no score `c`", log, score="c")
     desk.bring(
         desk.json("bare.json", {**HEAD, "results": None, "samples": [sample(scores=scores)]})
     )
-    assert desk.said("their_score") == [1.0]
+    assert desk.said("imported_score") == [1.0]
 
 
 def test_a_log_of_2024_is_recognised(desk: Desk) -> None:

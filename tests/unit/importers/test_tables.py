@@ -36,13 +36,13 @@ def test_columns_are_known_by_the_names_that_people_give_them(desk: Desk) -> Non
     )
     result = desk.bring(desk.write("mine.csv", text))
     assert (result.kind, result.samples, result.tasks[0].judged) == ("plain", 2, 2)
-    assert result.tasks[0].their_mean == 0.5
+    assert result.tasks[0].imported_mean == 0.5
     assert desk.asked()[0] == {
         "sample_id": "7", "question": "Which?", "options": ["one", "two", "three"],
         "choices": ["A", "B", "C"], "answer": "B", "category": "maps", "original": {"note": "easy"},
     }  # fmt: skip
     assert desk.asked("choices")[1] == ["A", "B"]
-    columns = ("sample_id", "completion", "completion_status", "their_score", "their_answer")
+    columns = ("sample_id", "completion", "completion_status", "imported_score", "imported_answer")
     assert desk.said(*columns)[0] == ("7", "The answer is B.", "OK", 1.0, "B")
 
 
@@ -55,7 +55,7 @@ def test_json_lines_with_places_messages_and_trials(desk: Desk) -> None:
         {"id": "b", **asked, "answer_index": 0, "is_correct": False, "output": refused},
     ]
     assert desk.bring(desk.lines("mine.jsonl", rows)).tasks[0].statuses == {"OK": 1, "REFUSED": 1}
-    assert (desk.asked("answer"), desk.said("their_score")) == (["B", "A"], [1.0, 0.0])
+    assert (desk.asked("answer"), desk.said("imported_score")) == (["B", "A"], [1.0, 0.0])
     rows = [{"sample_id": "a", "trial": n, "answer": "A", "completion": "A"} for n in (0, 1)]
     assert desk.bring(desk.lines("mine.jsonl", rows)).tasks[0].num_trials == 2
 
@@ -97,7 +97,9 @@ def test_choices_that_no_row_lists_are_told_from_the_truths(desk: Desk) -> None:
     """From A to the last truth, at least to D; the task says so."""
     rows = [{"question": "?", "answer": letter, "output": letter} for letter in "EA"]
     result = desk.bring(desk.lines("mine.jsonl", rows))
-    assert "taken to be `A`, `B`, `C`, `D`, `E`, by the truths" in result.notices[0].message
+    assert (
+        "by the truths, they are assumed to be `A`, `B`, `C`, `D`, `E`" in result.notices[0].message
+    )
     assert result.tasks[0].scorers[0]["choices"] == [*"ABCDE"]
 
 
@@ -121,7 +123,7 @@ def test_a_row_is_a_question_a_reply_and_a_reading(desk: Desk) -> None:
     result = desk.bring(desk.json("model_outputs_some-model_5shots.json", rows))
     told = result.tasks[0].description
     assert (result.kind, result.tasks[0].judged) == ("mmlu-pro", 2)
-    assert result.tasks[0].their_mean == 0.5
+    assert result.tasks[0].imported_mean == 0.5
     assert told.model == "some-model"
     original = {"question_id": 70, "answer": "C", "answer_index": 2, "cot_content": ""}
     assert desk.asked()[0] == {
@@ -129,7 +131,7 @@ def test_a_row_is_a_question_a_reply_and_a_reading(desk: Desk) -> None:
         "choices": ["A", "B", "C"], "answer": "C", "category": "maps",
         "original": {**original, "category": "maps", "src": "made"},
     }  # fmt: skip
-    assert desk.said("sample_id", "completion", "their_score", "their_answer")[1:] == [
+    assert desk.said("sample_id", "completion", "imported_score", "imported_answer")[1:] == [
         ("71", "The answer is (C).", 0.0, "A"),
         ("72", "The answer is (C).", None, None),
     ]
@@ -157,7 +159,7 @@ def test_an_archive_and_a_folder_of_subjects_are_read_whole(desk: Desk) -> None:
         desk.json(f"folder/{name}", content)
     assert desk.bring(desk.folder / "folder").samples == 2
     log = desk.archive("out.zip", {"a_summary.json": {}})
-    desk.refuse("holds no list of rows", log, "mmlu-pro")
+    desk.refuse("contains no list of rows", log, "mmlu-pro")
 
 
 def test_rows_that_lack_what_they_need_are_named(desk: Desk) -> None:
@@ -258,7 +260,7 @@ def test_answers_that_belong_to_no_question_are_refused(desk: Desk) -> None:
     questions = desk.lines("questions.jsonl", QUESTIONS)
     log = desk.lines("output.jsonl", [chat("q-9", "A")])
     desk.refuse(r"completions without a question: 1 \(`q-9`\)", log, dataset=questions)
-    desk.refuse("there is no such file", log, dataset=desk.folder / "nowhere.jsonl")
+    desk.refuse("the file does not exist", log, dataset=desk.folder / "nowhere.jsonl")
     log = desk.lines("output.jsonl", [chat("q-1", "A"), {"response": {}, "custom_id": ""}])
     desk.refuse("the line has no `custom_id`", log)
 
@@ -295,7 +297,7 @@ def test_a_shared_row_is_a_question_a_reply_and_a_verdict(desk: Desk) -> None:
     assert desk.asked() == [
         {"sample_id": "7", **WHICH, "category": "maps", "original": {"subject": "maps"}}
     ]
-    listed = "completion reasoning their_score their_answer prompt_tokens completion_tokens"
+    listed = "completion reasoning imported_score imported_answer prompt_tokens completion_tokens"
     names = listed.split()
     assert desk.said(*names) == [("It is B.", "hm", 1.0, "B", 9, 3)]
 
@@ -366,6 +368,6 @@ def test_an_export_imports_again(run: ak.Run, desk: Desk) -> None:
             (["A", "B"], ["x", "y"], "B"),
         )
     ]
-    assert desk.said("completion", "completion_status", "their_score") == [
+    assert desk.said("completion", "completion_status", "imported_score") == [
         *(("A", "OK", 1.0), ("P.", "OK", 0.0), (None, "REFUSED", 0.0))
     ]

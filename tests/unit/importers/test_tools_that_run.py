@@ -322,29 +322,29 @@ def check_inspect(desk: Desk, log: Path) -> None:
     result = desk.bring(log)
     assert (result.samples, result.tasks[0].num_trials) == (8, 2)
     assert (result.tasks[0].statuses, result.tasks[0].judged) == ({"OK": 16}, 16)
-    assert result.tasks[0].their_mean == 0.375
+    assert result.tasks[0].imported_mean == 0.375
     task = ak.run(result.folder, out=desk.folder / "run").tasks["numbers"]
     assert task.metrics["Accuracy"].value == 0.625
-    theirs = task.totals["theirs"]
+    theirs = task.totals["imported"]
     assert (theirs["both_right"], theirs["both_wrong"]) == (4, 4)
-    assert (theirs["only_theirs"], theirs["only_ours"]) == (2, 6)
+    assert (theirs["only_imported"], theirs["only_ours"]) == (2, 6)
 
 
 def check_lm_eval(desk: Desk, log: Path) -> None:
     """Hold a log of lm-eval against its own numbers, by text and by log-probability."""
     text = desk.bring(next(log.glob("samples_made_text_*")))
     assert (text.samples, text.tasks[0].description.score) == (8, "exact_match,strict")
-    assert text.tasks[0].their_mean == 0.25
+    assert text.tasks[0].imported_mean == 0.25
     ran = ak.run(text.folder, out=desk.folder / "text run").tasks["made_text"]
-    assert (ran.metrics["Accuracy"].value, ran.totals["theirs"]["only_theirs"]) == (0.625, 0)
+    assert (ran.metrics["Accuracy"].value, ran.totals["imported"]["only_imported"]) == (0.625, 0)
     for score in ("acc,none", "acc_norm,none"):
         rank = desk.bring(next(log.glob("samples_made_rank_*")), score=score)
-        mean = rank.tasks[0].their_mean
+        mean = rank.tasks[0].imported_mean
         numbers = json.loads(next(log.glob("results_*")).read_text())["results"]["made_rank"]
         assert numbers[score] == mean
         task = ak.run(rank.folder, out=desk.folder / f"{score} run").tasks["made_rank"]
-        assert (task.metrics["Accuracy"].value, task.totals["theirs"]["compared"]) == (mean, 8)
-        assert task.totals["theirs"]["both_right"] + task.totals["theirs"]["both_wrong"] == 8
+        assert (task.metrics["Accuracy"].value, task.totals["imported"]["compared"]) == (mean, 8)
+        assert task.totals["imported"]["both_right"] + task.totals["imported"]["both_wrong"] == 8
 
 
 @pytest.mark.parametrize("form", ["eval", "json"])
@@ -428,11 +428,11 @@ def test_the_newest_version_of_a_tool_is_read_to_the_last_field(
         wrong["completion"] += text != HARD_REPLIES[numbers[reply["sample_id"]]]
     assert len(said) == 20 * trials
     assert wrong == dict.fromkeys(wrong, 0)
-    assert result.tasks[0].their_mean == pytest.approx(number)
+    assert result.tasks[0].imported_mean == pytest.approx(number)
     ours = ak.run(result.folder, out=desk.folder / "run").metrics["Accuracy"].value
     assert ours == 12 / 20
     assert number == pytest.approx(theirs)
     version = foreign["find_newest"](name)
     line = f"{name} {version}: 20 questions, {sum(wrong.values())} of {4 * 20} fields wrong, "
-    read = result.tasks[0].their_mean
+    read = result.tasks[0].imported_mean
     record_property("table", f"{line}its number {number:.2%}, read {read:.2%}, ours {ours:.2%}")

@@ -317,8 +317,8 @@ def make_said(
     """Return completions that somebody else has judged."""
     ids = pl.Series([f"s{number}" for number in range(len(theirs))], dtype=pl.String)
     texts = pl.Series([f"text {number}" for number in range(len(theirs))], dtype=pl.String)
-    told = [pl.Series("their_score", theirs, dtype=pl.Float64)]
-    told += [] if read is None else [pl.Series("their_answer", read, dtype=pl.String)]
+    told = [pl.Series("imported_score", theirs, dtype=pl.Float64)]
+    told += [] if read is None else [pl.Series("imported_answer", read, dtype=pl.String)]
     frame = Completions.build_texts(ids, texts, source="recorded").frame
     return Completions.from_frame(frame.with_columns(told))
 
@@ -343,7 +343,7 @@ def count_theirs(ids: pl.Series, said: Completions | None, scores: Scores) -> di
 
 def compare(ids: pl.Series, said: Completions | None, scores: Scores) -> dict[str, Any]:
     """Return how our verdicts compare with the imported ones."""
-    result: dict[str, Any] = count_theirs(ids, said, scores).get("theirs", {})
+    result: dict[str, Any] = count_theirs(ids, said, scores).get("imported", {})
     return result
 
 
@@ -352,13 +352,13 @@ def test_verdicts_are_compared_where_both_say_right_or_wrong() -> None:
     result = compare(*make_tables())
     assert (result["compared"], result["both_right"], result["both_wrong"]) == (8, 1, 1)
     assert result["not_compared"] == {"NOT_SCORED": 1, "NOT_JUDGED": 1, "PARTLY_RIGHT": 1}
-    assert (result["only_theirs"], result["only_ours"]) == (4, 2)
+    assert (result["only_imported"], result["only_ours"]) == (4, 2)
 
 
 def test_missing_verdicts_are_not_compared() -> None:
     """Neither without their column, nor where our scorer does not say right or wrong in numbers."""
     said = make_said([1.0, 0.0])
-    ids, plain = said.frame["sample_id"], Completions.from_frame(said.frame.drop("their_score"))
+    ids, plain = said.frame["sample_id"], Completions.from_frame(said.frame.drop("imported_score"))
     right = make_scores({"is_correct": [1.0, 0.0]})
     words = make_scores({"is_correct": ["yes", "no"]})
     mixed = make_scores({"is_correct": [1.0, "no"]}, encoded=["is_correct"])
@@ -423,7 +423,7 @@ def test_a_sample_counts_as_its_worst_trial() -> None:
 def show_twice(left: list[str | None], extra: list[bool] | None = None) -> Samples:
     """Return two samples, each in two orders and two trials."""
     orders = pl.DataFrame({"base_sample_id": list("aabb")})
-    orders = orders.with_columns(left_in_place=pl.Series(left, dtype=pl.String))
+    orders = orders.with_columns(not_reordered=pl.Series(left, dtype=pl.String))
     if extra is not None:
         orders = orders.with_columns(is_extra=pl.Series(extra))
     frame = pl.DataFrame({"category": ["x", "x", "y", "y"]})
@@ -437,7 +437,7 @@ def test_a_sample_counts_as_its_worst_row_in_any_order() -> None:
     assert (totals["counts"]["samples"], totals["counts"]["valid"]) == (2, 0)
     assert (totals["counts"]["invalid"], totals["counts"]["errors"]) == (1, 1)
     assert totals["orders"]["counts"]["samples"] == 8
-    assert totals["orders"]["left_in_place"] == {"REFERS_TO_LABELS": 1}
+    assert totals["orders"]["not_reordered"] == {"REFERS_TO_LABELS": 1}
     assert totals["orders"]["extra"] == 0
 
 

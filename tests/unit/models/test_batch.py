@@ -15,15 +15,28 @@ from urllib.parse import urlsplit
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.servers import BatchBehaviour, BatchServer, BatchStore
+from tests.servers import BatchBehaviour, BatchServer, BatchStore, connect
 
 from answerkey.errors import RunError, SolverError, SpecError
 from answerkey.models import calls
-from answerkey.models.batch import BatchClient, BatchLimits, cut_files, read_lines, write_line
+from answerkey.models.batch import (
+    BatchClient,
+    BatchLimits,
+    read_lines,
+    split_into_files,
+    write_line,
+)
 from answerkey.models.batch_lines import read_line
-from answerkey.models.calls import BatchLeft, BatchSeen, Budget, Call, Event, Submitted, call_key
+from answerkey.models.calls import (
+    BatchPending,
+    BatchPolled,
+    Budget,
+    Call,
+    Event,
+    SubmittedBatch,
+    call_key,
+)
 from answerkey.models.config import Caller, Generation, Price
-from answerkey.models.connections import connect
 from answerkey.models.providers import APIS as PROVIDER_APIS
 from answerkey.models.providers import Connection
 from answerkey.models.responses import Body, Messages
@@ -54,7 +67,8 @@ def reach(api: str = "openai") -> Connection:
 def make_calls(connection: Connection, *questions: str) -> list[Call]:
     """Return one call for each question."""
     prompts = [[{"role": "user", "content": question}] for question in questions]
-    return [Call(call_key(connection, one, 0), str(at), 0, one) for at, one in enumerate(prompts)]
+    keys = [call_key(connection.identity, prompt, 0) for prompt in prompts]
+    return [Call(keys[at], str(at), 0, prompt) for at, prompt in enumerate(prompts)]
 
 
 def echo(path: str, body: Mapping[str, Any]) -> tuple[int, object]:
@@ -138,7 +152,7 @@ class Book(CallStore):
 
     dies = False
 
-    def keep_batch(self, batch: Submitted) -> None:
+    def keep_batch(self, batch: SubmittedBatch) -> None:
         """Write a batch down, or its name."""
         if self.dies and batch.batch is not None:
             raise RunError("E502", "killed")
@@ -194,7 +208,7 @@ class Kept:
     def write_down(self, question: str, file: str, batch: str | None = None) -> None:
         """Write a batch with one call down, as an earlier process did."""
         (call,) = make_calls(reach(self.api), question)
-        self.book.keep_batch(Submitted(file, reach(self.api).identity, [call.key], batch))
+        self.book.keep_batch(SubmittedBatch(file, reach(self.api).identity, [call.key], batch))
 
     @property
     def batches(self) -> list[str | None]:
@@ -330,7 +344,7 @@ def test_a_batch_that_ends_otherwise_leaves_no_call_without_a_completion(
     assert kept.complete(desk, "a", "b") == ["A", "B"]
 
 
-SILENT = "the batch says nothing of this call"
+SILENT = "the batch has no result for this call"
 NEITHER = "the line of this call has neither an answer nor an error"
 
 
@@ -422,10 +436,10 @@ def test_looks_are_told(api: str, words: list[str]) -> None:
     """The onlooker hears the status in the words of the API, and how far the batch is."""
     kept = Kept(api)
     kept.complete(Desk(), "a", "x")
-    assert [event for event in kept.events if isinstance(event, BatchSeen)] == [
-        BatchSeen("batch_1", words[0], 0, 2, is_over=False),
-        BatchSeen("batch_1", words[1], 0, 2, is_over=False),
-        BatchSeen("batch_1", words[2], 2, 2, is_over=True),
+    assert [event for event in kept.events if isinstance(event, BatchPolled)] == [
+        BatchPolled("batch_1", words[0], 0, 2, is_over=False),
+        BatchPolled("batch_1", words[1], 0, 2, is_over=False),
+        BatchPolled("batch_1", words[2], 2, 2, is_over=True),
     ]
 
 
@@ -434,7 +448,7 @@ def die_after(looks: int, kept: Kept) -> Callable[[Event], None]:
 
     def watch(event: Event) -> None:
         kept.events.append(event)
-        if sum(isinstance(one, BatchSeen) for one in kept.events) == looks:
+        if sum(isinstance(one, BatchPolled) for one in kept.events) == looks:
             raise SolverError("E305", "stopped")
 
     return watch
@@ -451,7 +465,7 @@ def test_a_batch_under_way_is_collected_by_the_next_process(api: str, looks: int
     kept.fail(desk, "E305", "a", "b", watch=die_after(looks, kept))
     assert kept.batches == ["batch_1"]
     if looks > 1:
-        assert kept.events[-1] == BatchLeft("batch_1", 2)
+        assert kept.events[-1] == BatchPending("batch_1", 2)
     kept.fail(desk, "E305", "a", "b", "c", budget=budget)
     assert (budget.calls, len(kept.ledger.kept)) == (2, 2)
     assert kept.complete(desk, "a", "b", "c") == ["A", "B", "C"]
@@ -506,7 +520,7 @@ def test_batches_of_other_models_are_left_alone() -> None:
     kept = Kept()
     kept.write_down("another", "file-9", "batch_9")
     kept.book.keep_batch(
-        Submitted("file-8", "another", [make_calls(reach(), "a")[0].key], "batch_8")
+        SubmittedBatch("file-8", "another", [make_calls(reach(), "a")[0].key], "batch_8")
     )
     assert kept.complete(Desk(), "a") == ["A"]
     assert kept.batches == ["batch_9", "batch_8"]
@@ -516,7 +530,7 @@ def test_a_batch_that_is_gone_is_asked_again() -> None:
     """Its calls are errors that say so, and the next asking hands them in."""
     desk, kept = Desk(), Kept()
     kept.write_down("a", "file-1", "batch_7")
-    assert kept.complete(desk, "a") == ["the batch is not there: HTTP 404: not here"]
+    assert kept.complete(desk, "a") == ["the batch no longer exists: HTTP 404: not here"]
     assert kept.complete(desk, "a") == ["A"]
 
 
@@ -524,7 +538,7 @@ def test_a_batch_that_is_gone_is_asked_again() -> None:
 def test_an_output_that_cannot_be_had_is_an_error_of_its_calls(problem: Came) -> None:
     """A file that is gone or too large fails the calls that it was about."""
     (error,) = Kept().complete(Desk(faults={"collect": [problem]}), "a")
-    assert str(error).startswith("a file of the batch cannot be had: ")
+    assert str(error).startswith("a file of the batch cannot be downloaded: ")
 
 
 @pytest.mark.parametrize("api", APIS)
@@ -600,7 +614,7 @@ def test_an_endpoint_without_batches_says_so(api: str, kind: str) -> None:
     """E306 with the way out, and nothing is written down that could be waited for."""
     kept = Kept(api)
     error = kept.fail(Desk(faults={kind: [show({"detail": "Not Found"}, 404)]}), "E306", "a")
-    assert "takes no batch: HTTP 404: Not Found" in error.message
+    assert "does not accept a batch: HTTP 404: Not Found" in error.message
     assert "--no-batch" in (error.hint or "")
     assert kept.batches == []
 
@@ -678,7 +692,7 @@ def test_which_endpoints_take_batches() -> None:
 def test_files_hold_every_line_once(lengths: list[int], calls: int, size: int) -> None:
     """In order, within the limits; only a line that is too large for any file is alone in one."""
     lines = {f"k{number}": b"x" * length for number, length in enumerate(lengths)}
-    files = list(cut_files(lines, BatchLimits(max_calls=calls, max_bytes=size)))
+    files = list(split_into_files(lines, BatchLimits(max_calls=calls, max_bytes=size)))
     assert [pair for file in files for pair in file.items()] == list(lines.items())
     assert all(0 < len(file) <= calls for file in files)
     assert all(len(file) == 1 or sum(map(len, file.values())) <= size for file in files)

@@ -136,7 +136,7 @@ def test_a_bad_cache_is_one_notice(file: Path, spoil: Callable[[Path], object], 
     assert why in notice.message
     assert notice.message.endswith("; every call is sent")
     clear = "`answerkey cache --clear` deletes a damaged cache"
-    assert notice.hint == f"make room or correct its rights; {clear}"
+    assert notice.hint == f"free some space or correct its permissions; {clear}"
     assert (file.is_file() and file.read_bytes()) == content
 
 
@@ -152,7 +152,7 @@ def test_an_entry_that_cannot_be_read_is_asked_anew(file: Path) -> None:
     connection.close()
     assert list(cache.find(ask("good", "bad", "worse"))) == ["good"]
     assert cache.list_known(["good", "bad", "worse"]) == {"good"}
-    told = f"2 records of the call cache `{file}` changed on disk and are asked again"
+    told = f"2 records of the call cache `{file}` are damaged, and their calls are made again"
     assert [notice.message for notice in cache.notices] == [told]
 
 

@@ -29,11 +29,11 @@ from answerkey.models.calls import (
     FinishedCalls,
     Limits,
     MemoryLedger,
-    Remembered,
     Retried,
+    Reused,
     call_key,
     charge,
-    charge_completion,
+    completion_cost,
 )
 from answerkey.models.client import Background, ModelClient
 from answerkey.models.config import Generation, Price
@@ -115,7 +115,7 @@ def make_calls(*questions: str) -> list[Call]:
     """Return one call for each question."""
     asked = [[{"role": "user", "content": question}] for question in questions]
     return [
-        Call(call_key(CONNECTION, messages, 0), f"{number:03d}", 0, messages)
+        Call(call_key(CONNECTION.identity, messages, 0), f"{number:03d}", 0, messages)
         for number, messages in enumerate(asked)
     ]
 
@@ -175,7 +175,7 @@ def test_what_the_ledger_knows_is_not_asked() -> None:
     assert sorted(endpoint.asked) == ["b", "c"]
     finished = [event for event in events if isinstance(event, Finished)]
     assert sorted(event.call.sample_id for event in finished) == ["001", "002"]
-    remembered = [event for event in events if isinstance(event, Remembered)]
+    remembered = [event for event in events if isinstance(event, Reused)]
     known = [[call.sample_id for call, _ in event.calls] for event in remembered]
     assert known == [["000"], ["003"]]
 
@@ -185,10 +185,10 @@ def test_trials_are_questions_of_their_own() -> None:
     message.
     """
     one, other = [{"role": "user", "content": "a"}], [{"content": "a", "role": "user"}]
-    assert call_key(CONNECTION, one, 0) == call_key(CONNECTION, other, 0)
-    assert call_key(CONNECTION, one, 0) != call_key(CONNECTION, one, 1)
+    assert call_key(CONNECTION.identity, one, 0) == call_key(CONNECTION.identity, other, 0)
+    assert call_key(CONNECTION.identity, one, 0) != call_key(CONNECTION.identity, one, 1)
     warm = Connection("m", CHAT, URL, "m", generation=Generation(temperature=1.0))
-    assert call_key(CONNECTION, one, 0) != call_key(warm, one, 0)
+    assert call_key(CONNECTION.identity, one, 0) != call_key(warm.identity, one, 0)
 
 
 def test_an_error_that_passes_is_not_seen_in_the_answer() -> None:
@@ -536,18 +536,18 @@ def test_cached_tokens_have_a_price_of_their_own() -> None:
     """
     said = Completion("B", prompt_tokens=100, completion_tokens=10)
     said = replace(said, cached_tokens=60, cache_write_tokens=30)
-    assert charge_completion(Price(2.0, 5.0), said) == 250.0
-    assert charge_completion(Price(2.0, 5.0, cached=0.5, written=3.0), said) == 20 + 30 + 90 + 50
+    assert completion_cost(Price(2.0, 5.0), said) == 250.0
+    assert completion_cost(Price(2.0, 5.0, cached=0.5, written=3.0), said) == 20 + 30 + 90 + 50
     more = Completion("B", prompt_tokens=10, completion_tokens=0, cached_tokens=60)
-    assert charge_completion(Price(2.0, 5.0, cached=0.5), more) == 30.0
+    assert completion_cost(Price(2.0, 5.0, cached=0.5), more) == 30.0
 
 
 def test_a_batch_costs_half() -> None:
     """Of every price."""
     tokens, price = (100, 10, 60, 30), Price(2.0, 5.0, cached=0.5, written=3.0)
     assert charge(price, *tokens, is_batch=True) == charge(price, *tokens) / 2
-    assert charge_completion(price, Completion("B", prompt_tokens=100, source="batch")) == 100.0
-    assert charge_completion(price, Completion("B", prompt_tokens=100, source="live")) == 200.0
+    assert completion_cost(price, Completion("B", prompt_tokens=100, source="batch")) == 100.0
+    assert completion_cost(price, Completion("B", prompt_tokens=100, source="live")) == 200.0
 
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters())

@@ -6,6 +6,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
+from tests.servers import connect
 
 from answerkey.errors import SpecError
 from answerkey.models.config import (
@@ -14,7 +15,6 @@ from answerkey.models.config import (
     Caller,
     CustomConfig,
     Generation,
-    InferenceConfig,
     ModelConfig,
     ProviderConfig,
     Secret,
@@ -22,10 +22,8 @@ from answerkey.models.config import (
     is_loopback,
     read_name,
 )
-from answerkey.models.connections import connect
 from answerkey.models.names import PROVIDERS, complete_name
 from answerkey.models.providers import Connection
-from answerkey.sandbox import Snippet
 
 KEY = "sk-canary-0123456789"
 KEYED = ("OPENAI", "ANTHROPIC", "GEMINI", "TOGETHER", "AZURE")
@@ -504,11 +502,9 @@ def test_headers_that_cannot_be_sent(name: str, value: str, code: str) -> None:
 
 
 def test_models_without_an_endpoint() -> None:
-    """A placeholder cannot be called, and a snippet has nothing to connect to."""
+    """A placeholder cannot be called."""
     placeholder = refuse(ModelConfig("m", None))
     assert placeholder.message == "model `m` is a placeholder: it cannot be called"
-    snippet = InferenceConfig(Snippet("infer", "def infer(messages): return 'A'"))
-    assert refuse(ModelConfig("m", snippet)).code == "E301"
 
 
 def test_what_is_given_is_what_is_set_and_the_nearer_wins() -> None:

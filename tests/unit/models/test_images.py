@@ -19,6 +19,7 @@ import polars as pl
 import pytest
 from ruamel.yaml import YAML
 from tests.samples import samples_from_frame
+from tests.servers import connect
 
 from answerkey.datasets.tables import load_table
 from answerkey.errors import SolverError, SpecError
@@ -26,7 +27,6 @@ from answerkey.models import images
 from answerkey.models.batch import write_line
 from answerkey.models.calls import Call
 from answerkey.models.config import Adapter, FunctionConfig
-from answerkey.models.connections import connect
 from answerkey.models.model import FunctionModel, LiveModel, ObjectModel, SnippetModel, open_model
 from answerkey.models.providers import AdapterApi, Connection
 from answerkey.sandbox import Snippet
@@ -285,15 +285,15 @@ def test_the_first_bytes_tell_the_type(folder: Path, kind: str, raw: bytes) -> N
         ("pipe.png", "the image `pipe.png` cannot be read: there is no such file"),
         ("a\0b", "the image `a\0b` cannot be read: embedded null byte"),
         ("a" * 300, f"the image `{'a' * 80}` cannot be read: File name too long"),
-        ("a/" * 3000, f"the image `{'a/' * 40}` cannot be read: it is no path"),
+        ("a/" * 3000, f"the image `{'a/' * 40}` cannot be read: it is not a path"),
         ("../secret.png", "the image `../secret.png` is not below the folder of its dataset"),
         ("link.png", "the image `link.png` is not below the folder of its dataset"),
         ("/etc/passwd", "the image `/etc/passwd` is not below the folder of its dataset"),
         ("data:image/png,x", "the image `data:image/png,x` cannot be read: there is no such file"),
         ("data:image/svg+xml;base64,PHN2Zy8+", "is not a PNG, JPEG, GIF or WebP image"),
         ("/9j/%%%", "the image `/9j/%%%` cannot be read: Only base64 data is allowed"),
-        (3, "3 is no image"),
-        ([["circle.png"]], "['circle.png'] is no image"),
+        (3, "3 is not an image"),
+        ([["circle.png"]], "['circle.png'] is not an image"),
     ],
 )
 def test_what_is_no_image_is_an_error_of_its_row(folder: Path, value: object, message: str) -> None:
@@ -350,7 +350,7 @@ def test_only_the_user_shows_images(folder: Path) -> None:
         load(folder / "questions.jsonl"), None
     )
     assert isinstance(problem, RowError)
-    assert problem.message == "a message that is not the user's has an image"
+    assert problem.message == "only the user's messages can have images"
 
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow"])

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.servers import connect
 
 from answerkey.errors import SolverError, SpecError, listing
 from answerkey.models import model
@@ -21,7 +22,7 @@ from answerkey.models.builtin import (
     STYLES,
     remove_options,
 )
-from answerkey.models.calls import Budget, Event, Finished, MemoryLedger, Remembered
+from answerkey.models.calls import Budget, Event, Finished, MemoryLedger, Reused
 from answerkey.models.config import (
     OPTIONS_HINT,
     Caller,
@@ -29,14 +30,13 @@ from answerkey.models.config import (
     ModelConfig,
     ProviderConfig,
     Secret,
-    missing_parts,
+    missing_facts,
 )
-from answerkey.models.connections import connect
 from answerkey.models.model import LiveModel, SnippetModel, open_model
 from answerkey.reader import read
 from answerkey.sandbox import Snippet
 from answerkey.testing import TestServer
-from answerkey.types import Completion, CompletionStatus, Known, Request
+from answerkey.types import Completion, CompletionStatus, Request, SampleFacts
 
 CHOICES = ["A", "B", "C", "D"]
 
@@ -217,7 +217,7 @@ def test_every_simulated_answer_can_be_read() -> None:
 
 
 SERVED = (
-    "say who serves it: on this machine `ollama/{0}`, `vllm/{0}`, `lmstudio/{0}`, `llamacpp/{0}`, "
+    "name its provider: on this machine `ollama/{0}`, `vllm/{0}`, `lmstudio/{0}`, `llamacpp/{0}`, "
     "`sglang/{0}`; elsewhere `openai/…`, `anthropic/…`, `gemini/…`, `azure/…` and 16 more; "
     "any: `http://HOST/v1#{0}`"
 )
@@ -343,7 +343,7 @@ def test_what_a_packages_model_raises_fails_its_batch(monkeypatch: pytest.Monkey
 def test_a_packages_model_must_answer_every_question(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer completions than questions cannot be put in order: E306."""
     with pytest.raises(
-        SolverError, match="`acme/short` gave 1 completions for 2 questions"
+        SolverError, match="`acme/short` returned 1 completions for 2 questions"
     ) as caught:
         open_own(monkeypatch, "short").complete([Request("1", []), Request("2", [])])
     assert caught.value.code == "E306"
@@ -364,10 +364,10 @@ def test_a_package_may_bring_a_function(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_missing_parts_are_those_that_only_a_scorer_knows() -> None:
     """Without a scorer's knowledge a baseline lacks choices, the simulator also the truth."""
-    assert missing_parts(open_model("builtin/overlap"), None) == {"choices"}
-    assert missing_parts(open_model("builtin/simulated"), None) == {"choices", "truth"}
-    assert missing_parts(open_model("builtin/constant"), None) == frozenset()
-    assert missing_parts(open_model("builtin/random"), Known([], [], [])) == frozenset()
+    assert missing_facts(open_model("builtin/overlap"), None) == {"choices"}
+    assert missing_facts(open_model("builtin/simulated"), None) == {"choices", "truth"}
+    assert missing_facts(open_model("builtin/constant"), None) == frozenset()
+    assert missing_facts(open_model("builtin/random"), SampleFacts([], [], [])) == frozenset()
 
 
 def test_docs_name_every_model_parameter_and_share() -> None:
@@ -437,7 +437,7 @@ def test_what_is_known_is_not_asked() -> None:
             model.complete([question, replace(question, trial=1), replace(question, trial=1)])
             model.complete([question], trial=1)
         assert server.asked.total == 2
-    assert list(map(type, events)) == [Finished, Remembered]
+    assert list(map(type, events)) == [Finished, Reused]
 
 
 def test_a_missing_key_stops_before_anything_is_asked() -> None:
@@ -539,7 +539,7 @@ def test_answers_of_a_snippet_are_kept() -> None:
     model.close()
     assert caught.value.code == "E305"
     assert len(ledger.kept) == 2
-    assert list(map(type, events)) == [Finished, Finished, Remembered, Remembered]
+    assert list(map(type, events)) == [Finished, Finished, Reused, Reused]
 
 
 def test_another_snippet_is_another_model() -> None:

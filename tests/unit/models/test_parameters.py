@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.servers import connect
 
 from answerkey.errors import SpecError
 from answerkey.models.config import Caller, Generation
-from answerkey.models.connections import connect
 from answerkey.models.model import LiveModel, open_model
 from answerkey.testing import TestServer
 from answerkey.types import Request

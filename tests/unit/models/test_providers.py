@@ -12,10 +12,10 @@ from decimal import Decimal
 from types import SimpleNamespace
 
 import pytest
+from tests.servers import connect
 
 from answerkey.errors import SolverError
 from answerkey.models.config import Adapter, Caller, Generation, Price, Secret
-from answerkey.models.connections import connect
 from answerkey.models.model import LiveModel
 from answerkey.models.names import ApiName
 from answerkey.models.providers import APIS, AdapterApi, Api, Connection
@@ -231,7 +231,7 @@ def test_an_adapter_reads_the_answer(source: str, text: str) -> None:
     [
         ("{{ body.anser }}", ANSWER, "text has no field `anser`"),
         ("{{ body.answer }}", ANSWER, "the body is not JSON"),
-        ("{{ body.choices }}", ANSWER, "the body is JSON, but no object: list"),
+        ("{{ body.choices }}", ANSWER, "the body is JSON, but not an object: list"),
         ("{{ body.answer }}", b"<html>", "Expecting value"),
         ("{{ body | fromjson }}", b"<html>", "`fromjson`: '<html>' is not JSON"),
         ("{{ body }}", b"\xff", "the body is not UTF-8"),

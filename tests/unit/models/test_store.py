@@ -20,7 +20,7 @@ from tests.processes import run_python
 from answerkey.errors import RunError
 from answerkey.models import store as stores
 from answerkey.models.cache import CallCache, RunLedger
-from answerkey.models.calls import Call, Submitted, keep_calls
+from answerkey.models.calls import Call, SubmittedBatch, save_calls
 from answerkey.models.store import CallStore, Usage, decode_completion
 from answerkey.runs import forget_journal
 from answerkey.types import USAGE_NAMES, Completion, CompletionStatus
@@ -28,7 +28,7 @@ from answerkey.types import USAGE_NAMES, Completion, CompletionStatus
 ERROR = Completion(None, CompletionStatus.ERROR, error="HTTP 500", raw="<html>", attempts=5)
 ASKED = [{"role": "user", "content": "?"}]
 SAID = Completion("B", prompt=ASKED, prompt_tokens=10, completion_tokens=1, latency=0.5, attempts=1)
-BATCH = Submitted("file-1", "model", ["a", "b"])
+BATCH = SubmittedBatch("file-1", "model", ["a", "b"])
 
 
 def make_call(key: str, sample_id: str = "000001", purpose: str = "solve") -> Call:
@@ -66,12 +66,12 @@ def test_a_killed_process_loses_nothing_that_was_added(tmp_path: Path) -> None:
     """What `add` or `keep_batch` returned for is on disk, however the process ends."""
     script = (
         "import os, sys; from pathlib import Path; from answerkey.models.store import CallStore;"
-        "from answerkey.models.batch import Submitted;"
+        "from answerkey.models.batch import SubmittedBatch;"
         "from answerkey.models.calls import Call; from answerkey.types import Completion;"
         "journal = CallStore(Path(sys.argv[1]) / 'calls.sqlite');"
         "[journal.write([(Call(key=str(n), sample_id='1', trial=0, messages=[], purpose='solve'),"
         " Completion('A'))]) for n in range(50)];"
-        "journal.keep_batch(Submitted('file-1', 'model', ['a', 'b']));"
+        "journal.keep_batch(SubmittedBatch('file-1', 'model', ['a', 'b']));"
         "os.kill(os.getpid(), 9)"
     )
     assert run_python("-c", script, tmp_path).returncode == -9
@@ -120,7 +120,7 @@ def test_a_call_that_concerns_one_run_alone_is_not_cached(tmp_path: Path) -> Non
     cache = CallCache("reuse", file=tmp_path / "cache.sqlite")
     call = make_call("a")
     with closing(cache), closing(CallStore(None)) as journal:
-        keep_calls(RunLedger(journal, cache, ""), [(call._replace(is_cached=False), SAID)])
+        save_calls(RunLedger(journal, cache, ""), [(call._replace(is_cached=False), SAID)])
         assert cache.find([call]) == {}
         cache.add([(call, SAID)])
     with closing(cache), closing(CallStore(None)) as journal:
@@ -304,7 +304,7 @@ def test_a_disk_that_fails_is_e502(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(
         RunError, match=r"E502.*cannot write the journal of the run: Input/output error"
     ):
-        keep_calls(RunLedger(journal, CallCache("no-cache"), ""), [(make_call("a"), SAID)])
+        save_calls(RunLedger(journal, CallCache("no-cache"), ""), [(make_call("a"), SAID)])
     journal.close()
 
 
@@ -316,7 +316,7 @@ def test_a_journal_that_cannot_be_written_keeps_nothing_from_the_cache(tmp_path:
     ):
         journal._connection.execute("PRAGMA query_only = ON")
         with pytest.raises(RunError) as caught:
-            keep_calls(RunLedger(journal, cache, ""), [(make_call("k"), Completion("A"))])
+            save_calls(RunLedger(journal, cache, ""), [(make_call("k"), Completion("A"))])
         assert (caught.value.code, cache.find([make_call("k")])["k"].text) == ("E502", "A")
 
 

@@ -45,7 +45,7 @@ def make_shown(
                     "predicted_option": option,
                     "predicted_choice": predicted,
                     "ground_truth_choice": truth,
-                    "left_in_place": left[place] if left else None,
+                    "not_reordered": left[place] if left else None,
                 },
                 "excluded_by": None,
             }
@@ -124,7 +124,7 @@ def test_values_are_known_by_name_before_there_are_scores(orders: str, *, severa
 def test_what_is_left_in_place_or_failed_does_not_count_and_is_counted() -> None:
     """One row without a score leaves out its sample, whatever its position."""
     result = finish(ROWS, left=[None, None, "REFERS_TO_LABELS", "REFERS_TO_LABELS"])
-    assert result["order_all_right"].n_excluded == {"left_in_place": 1}
+    assert result["order_all_right"].n_excluded == {"not_reordered": 1}
     for row in range(4):
         mean = finish(ROWS, failed=row)["order_mean"]
         assert (mean.n, dict(mean.n_excluded)) == (1, {"failed": 1})
@@ -330,7 +330,7 @@ SAID_OF_PRIDE = """
 
 def test_a_summary_shows_the_effect_of_the_order() -> None:
     """A table of the values, one of the places, then why samples were left in place."""
-    orders = {"counts": {"samples": 4}, "left_in_place": {"UNSUITABLE": 1, "REFERS_TO_LABELS": 2}}
+    orders = {"counts": {"samples": 4}, "not_reordered": {"UNSUITABLE": 1, "REFERS_TO_LABELS": 2}}
     task = make_task(finish(ROWS), {"orders": orders})
     assert plain_text(draw_choice_order(task, 80)) == SAID_OF_ORDERS
     assert describe_order(task) == "all: 2 samples, 4 rows"

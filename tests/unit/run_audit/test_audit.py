@@ -256,7 +256,7 @@ def test_an_audit_shows_itself() -> None:
 
 # ── what summaries say of readings
 
-VERDICTS: dict[str, Any] = {"compared": 10, "both_right": 5, "both_wrong": 1, "only_theirs": 3}
+VERDICTS: dict[str, Any] = {"compared": 10, "both_right": 5, "both_wrong": 1, "only_imported": 3}
 VERDICTS |= {"only_ours": 1, "not_compared": {"NOT_JUDGED": 2}}
 DRAWN = """
   Imported verdicts and ours
@@ -271,7 +271,7 @@ def test_their_verdicts_and_ours_are_compared() -> None:
     """No share in a run that is not complete, nothing without them."""
     task = score("A", ["A"]).tasks["quiz"]
     assert draw_imported_verdicts(task, 100) == []
-    task = replace(task, totals={**task.totals, "theirs": VERDICTS})
+    task = replace(task, totals={**task.totals, "imported": VERDICTS})
     assert plain_text(draw_imported_verdicts(task, 100)) == DRAWN
     assert "%" not in plain_text(draw_imported_verdicts(task, 100, with_shares=False))
 

@@ -161,12 +161,12 @@ INTRUDER = (
         (BIG_FILE, "raised", "OSError"),
         (DEEP, "bad_value", f"{NOT_JSON} (RecursionError"),
         (FAILING, "bad_value", NOT_JSON),
-        ("import os\ndef compute_scores(s): os._exit(0)", "died", f"{ENDED} 0"),
-        ("import os\ndef compute_scores(s): os.kill(os.getpid(), 11)", "died", f"{ENDED} -11"),
-        ("import os\ndef compute_scores(s): os.closerange(0, 4096)", "died", ""),
+        ("import os\ndef compute_scores(s): os._exit(0)", "crashed", f"{ENDED} 0"),
+        ("import os\ndef compute_scores(s): os.kill(os.getpid(), 11)", "crashed", f"{ENDED} -11"),
+        ("import os\ndef compute_scores(s): os.closerange(0, 4096)", "crashed", ""),
         # What writes into the private connection is told, not believed.
-        (INTRUDER.replace("FRAME", "bytes(7) + b'\\x02{}'"), "died", "the snippet corrupted its"),
-        (INTRUDER.replace("FRAME", "bytes(7) + b'\\x02}{'"), "died", "the snippet corrupted its"),
+        (INTRUDER.replace("FRAME", "bytes(7) + b'\\x02{}'"), "crashed", "the snippet corrupted"),
+        (INTRUDER.replace("FRAME", "bytes(7) + b'\\x02}{'"), "crashed", "the snippet corrupted"),
         (INTRUDER.replace("FRAME", "b'\\xff' * 64"), "bad_value", "the snippet returned more than"),
     ],
 )
@@ -302,7 +302,7 @@ def test_no_frame_but_the_users_is_shown(source: str, parts: list[str], frames: 
     [
         ("1 // 0", SECONDS, "raised", "ZeroDivisionError: "),
         ("time.sleep(60)", 3.0, "timeout", "the snippet took longer than its limit of 3 s"),
-        ("os._exit(1)", SECONDS, "died", "the snippet's process ended: exit code 1"),
+        ("os._exit(1)", SECONDS, "crashed", "the snippet's process ended: exit code 1"),
         ("bytearray(10**9)", SECONDS, "memory", FULL),
         ("while True: kept.append(bytearray(1 << 20))", SECONDS, "memory", FULL),
     ],
@@ -322,7 +322,7 @@ def test_one_failure_leaves_other_calls(body: str, seconds: float, kind: str, me
     assert isinstance(second, SnippetError)
     assert second.kind == kind
     assert second.message.startswith(message)
-    assert kind in {"timeout", "died"} or "line 7, in compute_scores" in second.traceback
+    assert kind in {"timeout", "crashed"} or "line 7, in compute_scores" in second.traceback
     assert kind != "raised" or third == [2, 3]
 
 
@@ -439,7 +439,7 @@ def test_the_end_of_a_process_with_a_living_child_is_noticed() -> None:
     process = SnippetProcess(make_snippet(source), seconds=SECONDS)
     with process, pytest.raises(SnippetError) as caught:
         process.call([{}, {}])
-    assert (caught.value.kind, caught.value.message) == ("died", f"{ENDED} 5")
+    assert (caught.value.kind, caught.value.message) == ("crashed", f"{ENDED} 5")
 
 
 def test_closing_ends_the_children_of_the_snippet() -> None:

@@ -268,7 +268,7 @@ def show(orders: Sequence[Sequence[int]], *, is_prior: bool = False) -> Samples:
         {
             "base_sample_id": ["s"] * len(orders),
             "order": pl.Series(orders, dtype=pl.List(pl.UInt16)),
-            "left_in_place": pl.Series([None] * len(orders), dtype=pl.String),
+            "not_reordered": pl.Series([None] * len(orders), dtype=pl.String),
         }
     )
     if is_prior:
@@ -313,7 +313,7 @@ def read(
     samples, said = make_tables(answers, TEXTS)
     said = Completions.from_frame(
         said.frame.with_columns(
-            pl.Series(*one) for one in columns.items() if one[0] == "their_score"
+            pl.Series(*one) for one in columns.items() if one[0] == "imported_score"
         )
     )
     scores = score_table(SCORER, samples, said)

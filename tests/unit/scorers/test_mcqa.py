@@ -14,7 +14,15 @@ from answerkey.scorers.question import (
     parse_choices,
     read_options,
 )
-from answerkey.types import Completion, CompletionStatus, Known, Notice, Samples, Score, ScoreStatus
+from answerkey.types import (
+    Completion,
+    CompletionStatus,
+    Notice,
+    SampleFacts,
+    Samples,
+    Score,
+    ScoreStatus,
+)
 
 CASES = read_cases(__file__)
 
@@ -237,7 +245,7 @@ def test_known_holds_choices_truths_and_options() -> None:
     texts = [["Paris", "Lyon"], ["x", "y"]]
     frame = pl.DataFrame({"answer": ["A", "E"], "choices": [["A", "B"]] * 2, "options": texts})
     assert SCORER.sample_facts(build_samples("A", "B")).options == [None, None]
-    known = Known(
+    known = SampleFacts(
         choices=[("A", "B")] * 2, truths=["A", "E"], options=[("Paris", "Lyon"), ("x", "y")]
     )
     assert SCORER.sample_facts(samples_from_frame(frame, pl.Series(["1", "2"]))) == known

@@ -163,4 +163,4 @@ def test_crash_and_hang_fail_their_rows_and_nothing_else(monkeypatch: pytest.Mon
     scores = score(source, 0, 1, 2, 3)
     assert [row.status.value for row in scores.rows()] == ["SCORED", "FAILED", "FAILED", "SCORED"]
     kinds = [str(reason).partition(":")[0] for reason in list_reasons(scores)]
-    assert kinds == ["None", "SNIPPET_FAILED (died)", "SNIPPET_FAILED (timeout)", "None"]
+    assert kinds == ["None", "SNIPPET_FAILED (crashed)", "SNIPPET_FAILED (timeout)", "None"]

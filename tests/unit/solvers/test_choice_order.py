@@ -42,7 +42,7 @@ def test_all_is_refused_for_more_orders_than_it_may_ask() -> None:
     """Six options have 720 orders: such a row is not reordered, with a reason."""
     row = Row(options=["a", "b", "c", "d", "e", "f"])
     result = plan_row(make("all"), row, tuple("ABCDEF"))
-    assert result.left_in_place == "UNSUITABLE"
+    assert result.not_reordered == "UNSUITABLE"
     assert result.problem == "its 6 options have 720 orders, and `all` shows at most 120"
     assert len(plan_row(make("all"), Row(options=list("abcde")), tuple("ABCDE")).orders) == 120
 
@@ -53,7 +53,7 @@ def test_all_is_refused_for_more_orders_than_it_may_ask() -> None:
 def test_options_that_name_others_are_left_in_place(orders: Orders, left: str | None) -> None:
     """It has the order of the file alone, and says why; `original` moves nothing anyhow."""
     result = plan_row(make(orders), Row(options=["w", "x", "y", "Both A and B"]), LABELS)
-    assert (result.orders, result.left_in_place) == (((0, 1, 2, 3),), left)
+    assert (result.orders, result.not_reordered) == (((0, 1, 2, 3),), left)
 
 
 def test_a_shuffle_depends_on_seed_and_content_alone() -> None:

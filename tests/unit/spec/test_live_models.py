@@ -3,9 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.servers import connect
 
 from answerkey.models.config import Caller, CustomConfig, Generation, InferenceConfig, ModelConfig
-from answerkey.models.connections import connect
 from answerkey.models.model import open_model
 from answerkey.spec import Options, Plan, load_plan
 
@@ -185,7 +185,7 @@ def test_certificates(project: Write) -> None:
     text = own(f"{{url: 'https://127.0.0.1/v1', tls_context: {context}}}")
     assert connect(model_of(load(project, text, "own"))).trusted_ca == CERTIFICATE
     (error,) = load(project, text.replace("!include ca.pem", "nonsense"), "own").errors
-    assert (error.code, "`trusted_ca` holds no certificate" in error.message) == ("E108", True)
+    assert (error.code, "`trusted_ca` contains no" in error.message) == ("E108", True)
     for word, errors in (("verify_trust_chain", []), ("accept_untrusted", ["E116"])):
         context = f"{{validation_context: {{trust_chain_verification: {word}}}}}"
         text = own(f"{{url: 'https://127.0.0.1/v1', tls_context: {context}}}")

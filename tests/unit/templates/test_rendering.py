@@ -274,7 +274,7 @@ class Worker:
     ("failure", "reason"),
     [
         (
-            SnippetError("died", "killed by signal 9"),
+            SnippetError("crashed", "killed by signal 9"),
             "its process ended (killed by signal 9); it may have 128 MB of memory",
         ),
         (b'["what", {"is": "this"}]', "its process corrupted its connection"),
@@ -305,7 +305,7 @@ def test_an_interruption_ends_the_worker_and_goes_on(monkeypatch: pytest.MonkeyP
 
 def test_a_worker_that_does_not_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """With what it said, and no worker is kept."""
-    worker = Worker(SnippetError("died", "no Python here"))
+    worker = Worker(SnippetError("crashed", "no Python here"))
     monkeypatch.setattr(rendering, "_idle", [])
     monkeypatch.setattr(rendering, "WorkerProcess", lambda *_words: worker)
     with pytest.raises(SpecError) as caught:

@@ -19,7 +19,7 @@ from answerkey.errors import RunError
 from answerkey.exporters import to_json
 from answerkey.reports import html
 from answerkey.reports.comparison import build_comparison, list_flips
-from answerkey.reports.html import build_page, report, select_rows, write_content
+from answerkey.reports.html import build_page, describe_content, report, select_rows
 from answerkey.reports.overview import dump
 from answerkey.runs import Run, load_run
 
@@ -179,7 +179,7 @@ ODD = ["\u2028\u2029", "\x00\x1b[31m", "\ud800 half", "\ufeff\u202e", "'\"`${}\\
 @pytest.mark.parametrize("text", [*MARKUP, *ODD])
 def test_no_text_can_end_its_block(text: str) -> None:
     """What comes back is the text; in the page nothing of it is markup, and all of it is UTF-8."""
-    written = write_content(to_json({text: [text]}))[1:]
+    written = describe_content(to_json({text: [text]}))[1:]
     assert re.search("[<>&\u2028\u2029\ud800-\udfff]", written) is None
     assert json.loads(written.encode().decode()) == {text: [text]}
 
@@ -190,15 +190,15 @@ def test_small_blocks_are_plain_and_large_ones_packed() -> None:
     JSON has no NaN: it becomes null.
     """
     odd = {"a": float("nan"), "b": [float("inf")]}
-    assert write_content(to_json(odd)) == '>{"a": null, "b": [null]}'
+    assert describe_content(to_json(odd)) == '>{"a": null, "b": [null]}'
     texts = ["<é😀"] * 2_000
-    large = write_content(to_json(texts))
+    large = describe_content(to_json(texts))
     packed = re.fullmatch(r' data-packed="gzip">([A-Za-z0-9+/=]+)', large)
     assert packed is not None
     assert json.loads(gzip.decompress(base64.b64decode(packed[1]))) == texts
-    assert write_content(to_json(texts)) == large
-    assert write_content("é" * 4_095) == f">{'é' * 4_095}"
-    assert write_content("é" * 4_096).startswith(' data-packed="gzip">')
+    assert describe_content(to_json(texts)) == large
+    assert describe_content("é" * 4_095) == f">{'é' * 4_095}"
+    assert describe_content("é" * 4_096).startswith(' data-packed="gzip">')
 
 
 def build(title: str, *, is_viewer: bool = False) -> str:

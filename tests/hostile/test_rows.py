@@ -136,8 +136,8 @@ def test_texts_arrive_at_the_model_byte_for_byte(form: str, tmp_path: Path, call
     """
     result = run_rows(tmp_path, form, call)
     texts = [[str(message["content"]).encode() for message in pair] for pair in result.messages]
-    asked = [(row["question"], row["category"]) for row in ROWS]
-    expected = [[text.encode(), f"Q: {text} ({kind})".encode()] for text, kind in asked]
+    questions = [(row["question"], row["category"]) for row in ROWS]
+    expected = [[text.encode(), f"Q: {text} ({kind})".encode()] for text, kind in questions]
     assert sorted(texts) == sorted(expected)
     assert ACTIVE.findall(result.printed) == []
 

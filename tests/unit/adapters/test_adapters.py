@@ -54,9 +54,9 @@ def test_a_reward_is_1_for_the_answer_and_0_for_all_others() -> None:
         answers,
         [row["options"] for row in rows],
     )
-    expected = [float(one.choice == truth) for one, truth in zip(readings, answers, strict=True)]
+    expected = [float(seen.choice == truth) for seen, truth in zip(readings, answers, strict=True)]
     assert result == expected
-    assert {type(one) for one in result} == {float}
+    assert {type(reward) for reward in result} == {float}
     assert 0 < sum(result) < len(rows)
 
 

@@ -98,9 +98,9 @@ COMMANDS = {
 
 def name_words(folder: Path, command: str) -> list[str]:
     """Return the words of a command, with the paths of the project and its two runs."""
-    one, two = sorted(str(path.parent) for path in folder.glob("*/run.json"))
+    first, two = sorted(str(path.parent) for path in folder.glob("*/run.json"))
     names = {"TASK": f"{folder}/task.yaml", "ROWS": f"{folder}/rows.jsonl", "FOLDER": f"{folder}"}
-    names |= {"ONE": one, "TWO": two, "HOSTILE": HOSTILE}
+    names |= {"ONE": first, "TWO": two, "HOSTILE": HOSTILE}
     return [re.sub("[A-Z]+", lambda name: names[name[0]], word) for word in command.split()]
 
 
@@ -115,12 +115,12 @@ def test_no_text_from_data_commands_a_terminal(
     """
     words = name_words(hostile, COMMANDS[name])
     terminal = Terminal()
-    said = io.StringIO()  # no terminal for stderr: progress would move its cursor
+    errors = io.StringIO()  # no terminal for stderr: progress would move its cursor
     monkeypatch.setenv(colour, "1")
     monkeypatch.setattr("sys.stdout", terminal)
-    monkeypatch.setattr("sys.stderr", said)
+    monkeypatch.setattr("sys.stderr", errors)
     main(words)
-    printed = COLOUR.sub("", terminal.getvalue() + said.getvalue())
+    printed = COLOUR.sub("", terminal.getvalue() + errors.getvalue())
     assert printed
     assert [line for line in printed.split("\n") if make_visible(line) != line] == []
 
@@ -228,10 +228,10 @@ def test_every_trouble_has_its_exit_code(
 
 def test_several_errors_are_shown_together(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both are on stderr, and both in the JSON object."""
-    both = Problems([SpecError("E107", "unknown key `x`"), DataError("E206", "no column `y`")])
-    monkeypatch.setattr(evaluate_run, "read_plan", raising(both))
+    problems = Problems([SpecError("E107", "unknown key `x`"), DataError("E206", "no column `y`")])
+    monkeypatch.setattr(evaluate_run, "read_plan", raising(problems))
     assert call("run", "x").err == "error[E107]: unknown key `x`\n\nerror[E206]: no column `y`\n"
-    assert [one["code"] for one in call("run", "x", "--json").json["errors"]] == ["E107", "E206"]
+    assert [row["code"] for row in call("run", "x", "--json").json["errors"]] == ["E107", "E206"]
 
 
 def test_our_bugs_show_tracebacks_on_demand(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -196,10 +196,10 @@ def test_a_model_that_is_down_ends_only_tasks_that_need_it(project: Project, ser
     after.
     """
     server = serve("hmm")
-    other = {"task_key": "other", "model_key": "mine"}
-    own = {"model_key": "mine"}
-    keys = {"before": own, "asks": other, "again": other}
-    folder = project.plan(*({"key": key, **entry} for key, entry in keys.items()), own)
+    second = {"task_key": "other", "model_key": "mine"}
+    first = {"model_key": "mine"}
+    keys = {"before": first, "asks": second, "again": second}
+    folder = project.plan(*({"key": key, **entry} for key, entry in keys.items()), first)
     plan = json.loads((folder / "run.yaml").read_text())
     fallback = {**SCORER, "extraction": {"rule": "stated_answer", "fallback": "down"}}
     plan["tasks"].append({**project.task(scorers=[fallback]), "key": "other"})

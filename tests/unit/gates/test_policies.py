@@ -39,9 +39,9 @@ def one(text: str, scope: str = "all_latest", more: str = "") -> str:
     return f"policies:\n{more}  rules:\n{rule}"
 
 
-def load(write: Write, stated: str = "", **overrides: Any) -> Plan:  # noqa: ANN401 - of Options
+def load(write: Write, text: str = "", **overrides: Any) -> Plan:  # noqa: ANN401 - of Options
     """Return the plan of a project with these policies in its run file."""
-    write(stated)
+    write(text)
     return load_plan("run.yaml", Options(**overrides))
 
 
@@ -80,7 +80,7 @@ def test_policies_are_read_as_the_platform_writes_them(write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "stated", "filled"),
+    ("kind", "fields", "filled"),
     [
         ("threshold", "metric: Accuracy, operator: '>=', threshold: '0.8', bound: lower",
         {"threshold": 0.8}),
@@ -90,10 +90,10 @@ def test_policies_are_read_as_the_platform_writes_them(write: Write) -> None:
         ("not_worse", "margin: 0.02", {}),
     ],
 )  # fmt: skip
-def test_rules_are_read(write: Write, kind: str, stated: str, filled: dict[str, object]) -> None:
+def test_rules_are_read(write: Write, kind: str, fields: str, filled: dict[str, object]) -> None:
     """Each type has its own fields, with their defaults."""
-    result = definition_of(load(write, one(f"{{type: {kind}, {stated}}}")))
-    assert result == {"type": kind, **YAML(typ="safe").load(f"{{{stated}}}"), **filled}
+    result = definition_of(load(write, one(f"{{type: {kind}, {fields}}}")))
+    assert result == {"type": kind, **YAML(typ="safe").load(f"{{{fields}}}"), **filled}
 
 
 ACCURACY = "{type: threshold, metric: Accuracy, operator: %s}"
@@ -187,8 +187,8 @@ def test_options_state_gates_without_a_file(write: Write) -> None:
     """They come beside the rules of a file, which keep their own baselines, as plain rules of one
     policy.
     """
-    stated = one("{type: not_worse, baseline: released}")
-    policies = policies_of(load(write, stated, fail_under="80%", not_worse_than="base"))
+    policy = one("{type: not_worse, baseline: released}")
+    policies = policies_of(load(write, policy, fail_under="80%", not_worse_than="base"))
     assert policies[0]["rules"][0]["definition"]["baseline"] == str(Path("released").resolve())
     definitions = {
         "fail_under": {"type": "threshold", **ABOVE, "operator": ">="},
@@ -202,15 +202,16 @@ def test_options_state_gates_without_a_file(write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stated", "threshold"), [(0.8, 0.8), ("0.8", 0.8), (" 82.3% ", 0.823), ("4/5", 0.8), (1, 1.0)]
+    ("least", "threshold"),
+    [(0.8, 0.8), ("0.8", 0.8), (" 82.3% ", 0.823), ("4/5", 0.8), (1, 1.0)],
 )
-def test_a_threshold_may_be_a_percentage(write: Write, stated: object, threshold: float) -> None:
+def test_a_threshold_may_be_a_percentage(write: Write, least: object, threshold: float) -> None:
     """Both are the same number, to the last bit."""
-    assert definition_of(load(write, fail_under=stated))["threshold"] == threshold
+    assert definition_of(load(write, fail_under=least))["threshold"] == threshold
 
 
 @pytest.mark.parametrize(
-    ("stated", "code", "hint"),
+    ("least", "code", "hint"),
     [
         (80, "E108", "write 0.8 for 80 %"),
         ("-1", "E108", "write 0.85 for 85 %"),
@@ -220,9 +221,9 @@ def test_a_threshold_may_be_a_percentage(write: Write, stated: object, threshold
         ),
     ],
 )
-def test_no_share_has_this_threshold(write: Write, stated: object, code: str, hint: str) -> None:
+def test_no_share_has_this_threshold(write: Write, least: object, code: str, hint: str) -> None:
     """What is not a number, and a percentage that lacks its mark."""
-    result = only_error(load(write, fail_under=stated))
+    result = only_error(load(write, fail_under=least))
     assert (result[0], result[2]) == (code, hint)
 
 
@@ -244,8 +245,8 @@ def test_the_caller_brings_policies_of_their_own(write: Write) -> None:
     """
     (write(RULES) / "gates.yaml").write_text(one(EXISTS))
     plain = {"rules": [{"key": "one", "definition": {"type": "exists", "metric": "Accuracy"}}]}
-    for given in ("gates.yaml", plain, [plain], {"policies": [plain]}):
-        result = definition_of(load_plan("run.yaml", Options(policies=given)))
+    for policies in ("gates.yaml", plain, [plain], {"policies": [plain]}):
+        result = definition_of(load_plan("run.yaml", Options(policies=policies)))
         assert result == {"type": "exists", "metric": "Accuracy"}
     assert policies_of(load_plan("run.yaml", Options(policies=[]))) == []
     loaded = load_plan("task.yaml", Options(policies="gates.yaml", dataset="rows.jsonl"))

@@ -66,9 +66,9 @@ def test_a_state_is_a_question_with_the_verdict_of_its_statistics(desk: Desk) ->
     """The truth is the label of the reference that is tagged; statistics come in any order."""
     log = write_run(desk, [state(1), state(2, "A or B")], [stats(2, 0.0), stats(1, 1.0)])
     result = desk.bring(log)
-    told = result.tasks[0].description
-    assert (result.kind, told.task, told.model) == ("helm", "mmlu:subject=maps", "some/model")
-    assert (told.score, result.tasks[0].their_mean) == ("exact_match", 0.5)
+    about = result.tasks[0].description
+    assert (result.kind, about.task, about.model) == ("helm", "mmlu:subject=maps", "some/model")
+    assert (about.score, result.tasks[0].their_mean) == ("exact_match", 0.5)
     assert desk.asked()[0] == {
         "sample_id": "id1",
         **WHICH,

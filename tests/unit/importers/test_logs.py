@@ -185,13 +185,13 @@ def test_yaml_of_an_import_is_read_back_whatever_a_log_is_called(desk: Desk) -> 
         "target": "A",
         "filter": "none",
     }
-    said = {
+    names = {
         "resps": [["A"]],
         "filtered_resps": ["A"],
         "metrics": ["exact_match"],
         "exact_match": 1.0,
     }
-    desk.lines("samples_x_2026-01-01T00-00-00.jsonl", [row | said])
+    desk.lines("samples_x_2026-01-01T00-00-00.jsonl", [row | names])
     desk.json("results_2026-01-01T00-00-00.json", {"model_name": name, "results": {}})
     result = desk.bring(desk.folder / "samples_x_2026-01-01T00-00-00.jsonl")
     assert result.tasks[0].description.model == name

@@ -171,8 +171,8 @@ class Kept:
     ) -> BatchClient:
         """Return a client as a new process would make it; without a desk it goes over HTTP."""
         clock = calls.Clock(lambda: self.time, lambda: self.time, self.sleep, lambda: 1.0)
-        known: dict[str, Any] = {"ledger": self.ledger, "watch": self.events.append, "clock": clock}
-        how = calls.CallSettings(**(known | settings))
+        usual: dict[str, Any] = {"ledger": self.ledger, "watch": self.events.append, "clock": clock}
+        how = calls.CallSettings(**(usual | settings))
         client = BatchClient(connection or reach(self.api), how, self.book, limits)
         if desk is not None:
             client.open_http = lambda *_: desk  # type: ignore[assignment]
@@ -247,8 +247,8 @@ def test_what_is_sent_and_what_comes_back(api: str) -> None:
     desk, kept = Desk(), Kept(api)
     a, b = make_calls(reach(api), "a", "b")
     with kept.open(desk) as client:
-        first, *others = client.complete([a, b, a])
-    assert tell(others) == ["B", "A"]
+        first, *later = client.complete([a, b, a])
+    assert tell(later) == ["B", "A"]
     assert first == Completion(
         "A",
         prompt=a.messages,
@@ -305,7 +305,7 @@ def test_failed_and_expired_calls_are_handed_in_again(api: str, refused: str, ex
     """They are errors that say so and are kept; the next process hands in these and no others."""
     desk, kept = Desk(), Kept(api)
     assert kept.complete(desk, "a", "x") == ["A", refused]
-    assert [one.status for one in kept.ledger.kept.values()][1] is ERROR
+    assert [reply.status for reply in kept.ledger.kept.values()][1] is ERROR
     desk.behaviour = BatchBehaviour(batch_outcome="expired")
     assert kept.complete(desk, "a", "b", "c")[2] == expired
     desk.behaviour = BatchBehaviour()
@@ -335,7 +335,7 @@ NEITHER = "the line of this call has neither an answer nor an error"
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "start"),
     [
         *(
             (line, SILENT)
@@ -355,12 +355,12 @@ NEITHER = "the line of this call has neither an answer nor an error"
         (b'{"custom_id": "KEY", "response": {"status_code": 302, "body": {}}}', "HTTP 302"),
     ],
 )
-def test_lines_without_sense_are_errors(line: bytes, said: str) -> None:
+def test_lines_without_sense_are_errors(line: bytes, start: str) -> None:
     """Whatever stands in an output file, every call has a completion, and nothing is thrown."""
     content = line.replace(b"KEY", make_calls(reach(), "a")[0].key.encode()) + b"\n"
     desk, kept = Desk(faults={"collect": [HttpReply(200, {}, content)]}), Kept()
     (error,) = kept.complete(desk, "a")
-    assert str(error).startswith(said)
+    assert str(error).startswith(start)
     assert kept.batches == []
 
 
@@ -386,7 +386,7 @@ def test_one_refused_batch_leaves_the_others(api: str) -> None:
     error = kept.fail(desk, "E306", "a", "b", limits=BatchLimits(max_calls=1))
     reason = "full" if api == "openai" else "it gives no reason"
     assert f"refuses the batch `batch_1`: {reason}" in error.message
-    assert [one.text for one in kept.ledger.kept.values()] == ["B"]
+    assert [reply.text for reply in kept.ledger.kept.values()] == ["B"]
     assert kept.batches == []
 
 
@@ -697,7 +697,10 @@ def test_a_text_never_breaks_a_line() -> None:
 def test_no_depth_of_an_answer_raises(depth: int) -> None:
     """A line that cannot be parsed is no line; one that can be is the failure of its call."""
     line = f'{{"custom_id": "a", "response": {{"body": {"[" * depth}{"]" * depth}}}}}'
-    assert [one.status.value for _, one in read_lines(line.encode(), reach())] in ([], ["ERROR"])
+    assert [reply.status.value for _, reply in read_lines(line.encode(), reach())] in (
+        [],
+        ["ERROR"],
+    )
     loop: list[object] = []
     for _ in range(depth):
         loop = [loop]

@@ -148,12 +148,12 @@ def call_endpoint(
             client.open_http = lambda *_: endpoint  # type: ignore[assignment]
             opened.append(client)
         calls = [Call(str(n), str(n), 0, [{"role": "user", "content": "q"}]) for n in range(count)]
-        rounds, rest = [Round(client, calls) for client in opened], iter(calls)
-        for one in rounds:
-            one._waiting = rest  # all take from the same calls
-        answered = await asyncio.gather(*(one.run() for one in rounds))
-        assert sum(map(len, answered)) == len({key for said in answered for key in said}) == count
-        texts = [one.text for said in answered for one in said.values()]
+        rounds, upcoming = [Round(client, calls) for client in opened], iter(calls)
+        for turn in rounds:
+            turn._waiting = upcoming  # all take from the same calls
+        answered = await asyncio.gather(*(turn.run() for turn in rounds))
+        assert sum(map(len, answered)) == len({key for batch in answered for key in batch}) == count
+        texts = [turn.text for batch in answered for turn in batch.values()]
         assert endpoint.error_share or set(texts) == {"B"}
         assert texts.count("B") == endpoint.sent - endpoint.failed
         return [client.endpoint.concurrency.limit for client in opened]

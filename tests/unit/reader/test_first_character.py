@@ -23,7 +23,7 @@ EVERY_CHARACTER = "".join(map(chr, range(sys.maxunicode + 1)))
 
 def test_white_space_is_what_python_says_and_three_invisible_characters() -> None:
     """White space is `str.isspace`, U+FEFF, U+200B and U+2060, over all of Unicode."""
-    assert set(WHITE_SPACE) == {one for one in EVERY_CHARACTER if one.isspace()} | {
+    assert set(WHITE_SPACE) == {c for c in EVERY_CHARACTER if c.isspace()} | {
         "\ufeff",
         "\u200b",
         "\u2060",
@@ -32,13 +32,13 @@ def test_white_space_is_what_python_says_and_three_invisible_characters() -> Non
 
 def test_line_breaks_are_those_of_splitlines() -> None:
     """A line break is where `str.splitlines` breaks, over all of Unicode."""
-    assert set(LINE_BREAKS) == {one for one in EVERY_CHARACTER if len(f"a{one}b".splitlines()) > 1}
+    assert set(LINE_BREAKS) == {c for c in EVERY_CHARACTER if len(f"a{c}b".splitlines()) > 1}
 
 
 def test_word_characters_are_letters_numbers_marks_and_the_underscore() -> None:
     """A word character has the Unicode category L, N or M, or is `_`, over all of Unicode."""
-    expected = {one for one in EVERY_CHARACTER if unicodedata.category(one)[0] in "LNM"} | {"_"}
-    assert {one for one in EVERY_CHARACTER if is_word_character(one)} == expected
+    expected = {c for c in EVERY_CHARACTER if unicodedata.category(c)[0] in "LNM"} | {"_"}
+    assert {c for c in EVERY_CHARACTER if is_word_character(c)} == expected
     assert not is_word_character("")
 
 
@@ -185,7 +185,7 @@ def test_only_words_for_the_answer_are_taken_off(
 
 def test_wrapped_choices_make_the_first_ambiguous() -> None:
     """Every choice is seen through its brackets, the first and the last."""
-    for other in "XYZ":
+    for choice in "XYZ":
         assert (
-            read_leading_label(f"W or ({other})", ("W", "X", "Y", "Z")).reason == "SEVERAL_CHOICES"
+            read_leading_label(f"W or ({choice})", ("W", "X", "Y", "Z")).reason == "SEVERAL_CHOICES"
         )

@@ -167,7 +167,7 @@ def test_lexicon_is_built_from_the_files() -> None:
 
 
 @pytest.mark.parametrize(
-    ("choices", "token", "found"),
+    ("choices", "token", "label"),
     [
         ("ABCD", "b", "B"),
         ("ABCD", "Ｂ", "B"),
@@ -192,10 +192,10 @@ def test_lexicon_is_built_from_the_files() -> None:
     ],
 )
 def test_labels_are_read_as_freely_as_keeps_them_apart(
-    choices: str, token: str, found: str | None
+    choices: str, token: str, label: str | None
 ) -> None:
     """Case and typography are ignored unless two choices differ by nothing else."""
-    assert read_labels(tuple(choices)).find(token) == found
+    assert read_labels(tuple(choices)).find(token) == label
 
 
 def test_label_that_is_not_offered_is_recognized() -> None:
@@ -208,7 +208,7 @@ def test_label_that_is_not_offered_is_recognized() -> None:
 
 
 @pytest.mark.parametrize(
-    ("choices", "token", "found"),
+    ("choices", "token", "label"),
     [
         (("q", "Q", "w"), "Q", "Q"),
         (("q", "Q", "w"), "W", None),
@@ -220,13 +220,13 @@ def test_label_that_is_not_offered_is_recognized() -> None:
     ],
 )
 def test_labels_that_differ_by_little_are_read_as_written(
-    choices: tuple[str, ...], token: str, found: str | None
+    choices: tuple[str, ...], token: str, label: str | None
 ) -> None:
     """Case and width count where they tell choices apart.
 
     Beyond ASCII eight characters are the most.
     """
-    assert read_labels.__wrapped__(choices).find(token) == found
+    assert read_labels.__wrapped__(choices).find(token) == label
 
 
 LABELS = read_labels(("A", "B", "C"))
@@ -306,7 +306,7 @@ def find_text(text: str, options: tuple[str, ...]) -> tuple[str, str] | None:
 
 
 @pytest.mark.parametrize(
-    ("text", "options", "found"),
+    ("text", "options", "match"),
     [
         ("red and blue", ("red", "red and blue"), ("B", "red and blue")),
         ("red wine", ("red", "red and blue"), ("A", "red")),
@@ -328,10 +328,10 @@ def find_text(text: str, options: tuple[str, ...]) -> tuple[str, str] | None:
     ],
 )
 def test_longest_full_text_is_found(
-    text: str, options: tuple[str, ...], found: tuple[str, str] | None
+    text: str, options: tuple[str, ...], match: tuple[str, str] | None
 ) -> None:
     """Case, emphasis within, an article before it and the option's own label make no difference."""
-    assert find_text(text, options) == found
+    assert find_text(text, options) == match
 
 
 def test_texts_are_found_where_choices_differ_by_case() -> None:
@@ -367,7 +367,7 @@ def test_an_option_text_is_one_unit_without_roles(
 
 
 @pytest.mark.parametrize(
-    ("text", "options", "found"),
+    ("text", "options", "match"),
     [
         ("red", ("red wine", "blue"), None),
         ("red beer", ("red wine", "red beer", "red"), ("B", "red beer")),
@@ -389,10 +389,10 @@ def test_an_option_text_is_one_unit_without_roles(
     ],
 )
 def test_parts_of_a_text_are_not_the_text(
-    text: str, options: tuple[str, ...], found: tuple[str, str] | None
+    text: str, options: tuple[str, ...], match: tuple[str, str] | None
 ) -> None:
     """All words have to be there, without much between them.
 
     Only the option's own label is left away.
     """
-    assert find_text(text, options) == found
+    assert find_text(text, options) == match

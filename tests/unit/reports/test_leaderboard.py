@@ -43,8 +43,8 @@ def score(tmp_path: Path, call: Callable[..., Any]) -> Score:
 
 def describe(*runs: Run) -> dict[str, Any]:
     """Return the comparison of runs that are called r0, r1 and so on."""
-    named = {f"r{number}": run for number, run in enumerate(runs)}
-    return dump(build_comparison(named))
+    runs_by_id = {f"r{number}": run for number, run in enumerate(runs)}
+    return dump(build_comparison(runs_by_id))
 
 
 def test_ranks_begin_after_the_better_and_end_before_the_worse() -> None:

@@ -142,10 +142,10 @@ def test_a_run_that_is_stopped_says_how_to_go_on(tmp_path: Path, stop: BaseExcep
         raise stop
     assert caught.value.__notes__ == [f"answerkey resume '{tmp_path / 'a run'}'"]
     reopen_run(tmp_path / "a run").close()
-    told = load_run(tmp_path / "a run").manifest
+    manifest = load_run(tmp_path / "a run").manifest
     if isinstance(stop, KeyboardInterrupt):  # it says so itself, and does not stay `running`
         stopped = {"code": None, "message": "interrupted"}
-        assert (told["status"], told["stopped"]) == ("incomplete", stopped)
+        assert (manifest["status"], manifest["stopped"]) == ("incomplete", stopped)
 
 
 def test_a_run_that_is_reopened_goes_on_under_its_manifest(place: RunPlace) -> None:

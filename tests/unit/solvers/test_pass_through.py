@@ -67,9 +67,9 @@ def test_traces_are_values_or_json_text(trace: object, outcome: tuple[str | None
 
 def test_a_trace_keeps_its_prompt() -> None:
     """The messages before the last of the assistant are the prompt; the source is `recorded`."""
-    asked = {"role": "user", "content": "?"}
-    frame = solve(make_samples([json.dumps([asked, {"role": "assistant", "content": "B"}])])).frame
-    assert json.loads(frame["prompt"][0]) == [asked]
+    user = {"role": "user", "content": "?"}
+    frame = solve(make_samples([json.dumps([user, {"role": "assistant", "content": "B"}])])).frame
+    assert json.loads(frame["prompt"][0]) == [user]
     assert frame["source"].to_list() == ["recorded"]
 
 

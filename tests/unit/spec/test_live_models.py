@@ -118,8 +118,8 @@ def test_names_need_no_definition(project: Write) -> None:
     """A provider's model or a URL can be named in a task specification, and by the caller."""
     assert model_of(load(project, "", "openai/gpt-4?seed=1")).generation == Generation(seed=1)
     assert connect(model_of(load(project, "", "http://127.0.0.1:8000/v1#m"))).model == "m"
-    named = Options(model="https://lab.example/v1#m")
-    assert connect(model_of(load(project, "", "builtin/random", overrides=named))).model == "m"
+    overrides = Options(model="https://lab.example/v1#m")
+    assert connect(model_of(load(project, "", "builtin/random", overrides=overrides))).model == "m"
 
 
 def test_adapters_of_the_file(project: Write) -> None:

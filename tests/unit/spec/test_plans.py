@@ -22,8 +22,8 @@ NO_DATASET = TASK.replace("  dataset: {key: questions}\n", "")
 
 def only(loaded: Plan) -> Job:
     """Return the only specification of a plan that was loaded without errors."""
-    (one,) = sound(loaded).jobs
-    return one
+    (job,) = sound(loaded).jobs
+    return job
 
 
 def declare(*parameters: str) -> str:
@@ -40,12 +40,12 @@ def from_source(source: str) -> str:
 def test_a_folder_with_a_run_file_is_a_plan(project: Write) -> None:
     """A folder stands for its `run.yaml`, and needs one."""
     folder = project()
-    plan, one = sound(load_plan(folder)), only(load_plan(folder))
-    assert (plan.key, plan.display_name, one.key) == ("trial", "Trial", "mcqa")
-    assert one.dataset_spec.key == "questions"
-    assert isinstance(one.dataset_spec.source, LocalSource)
-    assert one.dataset_spec.source.file_path == str(folder / "questions.jsonl")
-    assert one.selection == Selection()
+    plan, job = sound(load_plan(folder)), only(load_plan(folder))
+    assert (plan.key, plan.display_name, job.key) == ("trial", "Trial", "mcqa")
+    assert job.dataset_spec.key == "questions"
+    assert isinstance(job.dataset_spec.source, LocalSource)
+    assert job.dataset_spec.source.file_path == str(folder / "questions.jsonl")
+    assert job.selection == Selection()
     (folder / "empty").mkdir()
     assert [error.code for error in load_plan(folder / "empty").errors] == ["E101"]
 
@@ -65,9 +65,9 @@ def test_a_task_file_takes_the_dataset_of_the_caller(project: Write) -> None:
     Without one, E113.
     """
     project()
-    for given in ("questions.jsonl", "dataset.yaml"):
-        one = only(load_plan("task.yaml", Options(dataset=given)))
-        assert (one.key, one.dataset_spec.key) == ("mcqa", "questions")
+    for dataset in ("questions.jsonl", "dataset.yaml"):
+        job = only(load_plan("task.yaml", Options(dataset=dataset)))
+        assert (job.key, job.dataset_spec.key) == ("mcqa", "questions")
     loaded = load_plan("task.yaml")
     assert list_errors(loaded) == ["E113 task.yaml:7:12"]
     assert loaded.errors[0].hint == "give the file with `--dataset FILE`"
@@ -81,8 +81,8 @@ def test_a_task_file_takes_the_dataset_of_the_caller(project: Write) -> None:
 def test_a_run_without_an_evaluation_runs_every_task(project: Write) -> None:
     """Tasks without an evaluation are each run once, on the dataset that can be told."""
     project(run_yaml=RUN[: RUN.index("evaluation")], task_yaml=NO_DATASET)
-    one = only(load_plan("run.yaml"))
-    assert (one.key, one.dataset_spec.key) == ("mcqa", "questions")
+    job = only(load_plan("run.yaml"))
+    assert (job.key, job.dataset_spec.key) == ("mcqa", "questions")
 
 
 def test_any_key_of_a_run_file_tells_it_from_a_task_file() -> None:
@@ -307,8 +307,8 @@ def test_live_models_need_not_be_asked(project: Write) -> None:
     """Where completions or another model are given, a model of the file is named and not opened."""
     for key in ("openai$gpt-4-1-nano", "own", "none", "code"):
         project(task_yaml=TASK + SOLVER, run_yaml=LIVE + RUN + f"      model_key: {key}\n")
-        one = only(load_plan("run.yaml", Options(completions="x.jsonl")))
-        assert (one.model_choice, one.model_key) == (None, key)
+        job = only(load_plan("run.yaml", Options(completions="x.jsonl")))
+        assert (job.model_choice, job.model_key) == (None, key)
         expected = "builtin/random"
         assert only(load_plan("run.yaml", Options(model="builtin/random"))).model_choice == expected
 
@@ -343,8 +343,8 @@ def test_generation_without_effect_says_so(project: Write) -> None:
     project(task_yaml=TASK + SOLVER, run_yaml=text)
     loaded = load_plan("run.yaml")
     assert only(loaded)
-    told = ["`generation` has no effect on the model `builtin/random`"]
-    assert [notice.message for notice in loaded.notices] == told
+    message = ["`generation` has no effect on the model `builtin/random`"]
+    assert [notice.message for notice in loaded.notices] == message
 
 
 @pytest.mark.parametrize(
@@ -383,8 +383,8 @@ def test_the_env_file_beside_the_run_file_is_read(project: Write) -> None:
     (folder / ".env").write_text("FILE=a.jsonl\n")
     (folder / "other.env").write_text("FILE=b.jsonl\n")
     for env, name in ((None, "a.jsonl"), ("other.env", "b.jsonl")):
-        one = only(load_plan("run.yaml", Options(env=env)))
-        assert str(getattr(one.dataset_spec.source, "file_path", "")).endswith(name)
+        job = only(load_plan("run.yaml", Options(env=env)))
+        assert str(getattr(job.dataset_spec.source, "file_path", "")).endswith(name)
     assert list_errors(load_plan("run.yaml", Options(env="none.env")))[0] == "E101 none.env"
 
 
@@ -411,10 +411,10 @@ def test_a_source_is_built_from_its_fields_again(project: Write) -> None:
 
 def test_tasks_that_are_not_used_are_checked_too(project: Write) -> None:
     """A mistake in a task that no specification uses is found; its missing config is none."""
-    other = TASK.replace("key: mcqa", "key: other").replace("sample.choices", "sample.choices |")
-    other = other.replace(", default_value: answer", "")
+    second = TASK.replace("key: mcqa", "key: other").replace("sample.choices", "sample.choices |")
+    second = second.replace(", default_value: answer", "")
     run = RUN.replace("tasks:\n", "tasks:\n  - $ref: other.yaml\n")
-    project(other_yaml=other, run_yaml=run)
+    project(other_yaml=second, run_yaml=run)
     assert find_errors() == ["E112 other.yaml:11:16"]
 
 
@@ -567,5 +567,5 @@ def test_key_of_a_judge_needs_a_run_file(project: Write) -> None:
         "name it as `provider/model` or by its URL, or define it in a run file; "
         "write `openai/gpt-judge` for the model of that provider"
     )
-    named = load_judges(judged(project, "openai/gpt-4.1"), run_file=None, options=Options())
-    assert list(named) == ["quality"]
+    judges = load_judges(judged(project, "openai/gpt-4.1"), run_file=None, options=Options())
+    assert list(judges) == ["quality"]

@@ -28,7 +28,7 @@ from answerkey.types import Row
 @pytest.mark.parametrize(
     ("value", "plain"),
     [
-        *(((one for one in (1, 2)), [1, 2]), (range(2), [0, 1]), ({"a": 1}.keys(), ["a"])),
+        *(((number for number in (1, 2)), [1, 2]), (range(2), [0, 1]), ({"a": 1}.keys(), ["a"])),
         *(({"a": 1}.values(), [1]), ({"a": 1}.items(), [["a", 1]]), ((1, (2, 3)), [1, [2, 3]])),
         *(([iter([1])], [[1]]), ({"a": range(1)}, {"a": [0]}), (Row(a=1), {"a": 1})),
         (Markup("<b>"), "<b>"),

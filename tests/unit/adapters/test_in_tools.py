@@ -198,8 +198,8 @@ def take_block(kind: str, word: str) -> str:
     blocks = re.findall(
         rf"^```{kind}\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
     )
-    (found,) = (block for block in blocks if word in block)
-    return str(found)
+    (taken,) = (block for block in blocks if word in block)
+    return str(taken)
 
 
 @pytest.fixture

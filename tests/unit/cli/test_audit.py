@@ -97,9 +97,9 @@ def test_no_finding_rests_on_what_reads_less_than_half(
     From another that reads less than half, nothing is concluded.
     """
     run = score_texts(call, project, [LONG] * long + ["A"] * 20, STATED)
-    told = read_audit(call, run)
-    assert [entry["kind"] for entry in told["findings"]] == kinds
-    readers = {entry["name"]: (entry["read"], entry["n"]) for entry in told["readers"]}
+    printed = read_audit(call, run)
+    assert [entry["kind"] for entry in printed["findings"]] == kinds
+    readers = {entry["name"]: (entry["read"], entry["n"]) for entry in printed["readers"]}
     assert readers["stated_answer"] == (long + 20, long + 20)
     assert readers["HELM"] == (20, long + 20)
     warning = "always report the extraction rule together with the accuracy"

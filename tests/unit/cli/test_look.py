@@ -153,8 +153,8 @@ def test_a_table_may_have_thousands_of_columns(call: Call, project: Path, form: 
     assert call("score", *words).code == 0
     done = call("export", "wide", "--to", "csv", "-o", "out.csv")
     assert done.code == 0, done.err
-    told = pl.read_csv("out.csv", infer_schema=False).select(names)
-    assert told.rows() == [tuple(f"'={row}{name}" for name in names) for row in range(2)]
+    rows = pl.read_csv("out.csv", infer_schema=False).select(names)
+    assert rows.rows() == [tuple(f"'={row}{name}" for name in names) for row in range(2)]
 
 
 def read_overview(path: str) -> dict[str, Any]:

@@ -22,16 +22,16 @@ from .conftest import Call
 
 UNUSED = {
     *("jinja2", "ruamel", "aiohttp"),
-    *(f"answerkey.{one}" for one in ("spec", "templates", "scorers", "models.client")),
+    *(f"answerkey.{part}" for part in ("spec", "templates", "scorers", "models.client")),
 }
 #: What the score of a task and recorded completions has no use for, and how many modules of ours it
 #: loads.
 UNSCORED = {
     *("aiohttp", "asyncio", "multiprocessing", "ray", "rich", "ssl"),
-    *(f"answerkey.models.{one}" for one in ("builtin", "calls", "client", "model", "providers")),
-    *(f"answerkey.spec.{one}" for one in ("data_file", "models", "parameters", "ready_made")),
-    *(f"answerkey.{one}" for one in ("spec.run_file", "spec.schema", "importers", "viewer")),
-    *(f"answerkey.{one}" for one in ("datasets.recognition", "evaluate.session", "reports.html")),
+    *(f"answerkey.models.{part}" for part in ("builtin", "calls", "client", "model", "providers")),
+    *(f"answerkey.spec.{part}" for part in ("data_file", "models", "parameters", "ready_made")),
+    *(f"answerkey.{part}" for part in ("spec.run_file", "spec.schema", "importers", "viewer")),
+    *(f"answerkey.{part}" for part in ("datasets.recognition", "evaluate.session", "reports.html")),
     "answerkey.metrics.classification",
 }
 MOST_MODULES = 120

@@ -69,8 +69,8 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
         }
         for place in range(4)
     ]
-    said = [{**row, "completion": HOSTILE if place else "A"} for place, row in enumerate(rows)]
-    write_rows(folder / "rows.jsonl", said)
+    answered = [{**row, "completion": HOSTILE if place else "A"} for place, row in enumerate(rows)]
+    write_rows(folder / "rows.jsonl", answered)
     for name in ("one", "two"):
         words = ["score", str(folder / "task.yaml"), "--dataset", str(folder / "rows.jsonl"), "-q"]
         assert main([*words, "--out", str(folder / f"{name}\x1b[31m\u202e")]) == 0
@@ -329,7 +329,7 @@ def test_several_runs_are_a_block_of_bars(monkeypatch: pytest.MonkeyPatch) -> No
             scene = Scene(done=progress.done)
             monkeypatch.setattr(scene, "look", lambda progress=progress: progress)
             lane.follow(cast("Observer", scene))
-    drawn = [one.rstrip() for one in display.draw().plain.splitlines()]
+    drawn = [row.rstrip() for row in display.draw().plain.splitlines()]
     assert drawn[0] == "m  ━━━━━━━━━━━━────────────  50/100"
     assert drawn[1].startswith("  mmlu, 5.0 requests/s, 0:10 left, ")
     assert drawn[2:4] == ["builtin/random  ────────────────────────  0", "  waiting"]

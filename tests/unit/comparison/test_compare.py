@@ -55,7 +55,7 @@ def test_a_baseline_is_held_against_every_run(make: Make) -> None:
     good, bad = make("good", RIGHT), make("bad", WRONG)
     result = ak.compare(good, bad, baseline=good)
     assert result.baseline == "good"
-    assert [(one.first, one.second) for one in result.pairs] == [("bad", "good")]
+    assert [(p.first, p.second) for p in result.pairs] == [("bad", "good")]
     assert [pair.first for pair in result.find_regressions()] == ["bad"]
     assert ak.compare(good, baseline=bad).find_regressions() == []
 

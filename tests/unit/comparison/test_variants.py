@@ -47,7 +47,7 @@ def test_every_variant_is_a_task_on_the_same_samples(tmp_path: Path, call: Calle
     files: dict[str, Any] = {"dataset": tmp_path / "rows.jsonl", "out": tmp_path / "out"}
     with TestServer(answer) as server:
         run = ak.run(task, model=f"{server.url}#m", **files)
-    values = {key: one.metrics["Accuracy"].value for key, one in run.tasks.items()}
+    values = {key: done.metrics["Accuracy"].value for key, done in run.tasks.items()}
     assert values == {"quiz": 0.5, "quiz-polite": 1.0, "quiz-shouted": 0.5}
     assert "q3!" in str(run.tasks["quiz-shouted"].completions["prompt"][3])
     (varied,) = describe_variants(run)

@@ -100,7 +100,7 @@ class Hub:
         if sha is None:
             request.send(404, headers={"X-Error-Code": "RevisionNotFound"})
         elif kind == "api/datasets":
-            siblings = [{"rfilename": one} for one in repository.files[sha]]
+            siblings = [{"rfilename": path} for path in repository.files[sha]]
             about = {"id": name, "sha": sha, "cardData": repository.card, "siblings": siblings}
             request.send(200, json.dumps(about).encode(), {"Content-Type": "application/json"})
         elif repository.is_gated:
@@ -415,7 +415,7 @@ def test_examples_of_a_ready_made_task_are_read_from_the_hub(
     files = {
         path.format(part): make_parquet(**shown, question=[f"of {part}?"]) for part in (test, "dev")
     }
-    splits = [{"split": one, "path": f"all/{one}-*"} for one in (test, "dev")]
+    splits = [{"split": name, "path": f"all/{name}-*"} for name in (test, "dev")]
     result = hub.add(
         ready.hub.at("path").value, {}, {"configs": [{"config_name": "all", "data_files": splits}]}
     )
@@ -425,8 +425,8 @@ def test_examples_of_a_ready_made_task_are_read_from_the_hub(
     for shots, questions in ((0, [test]), (1, ["dev", test])):
         assert main([*words, "--config", f"shots={shots}"]) == 0
         (task,) = json.loads(capsys.readouterr().out)["dry_run"]["tasks"]
-        prompts = [one["content"] for one in task["first_prompt"] if one["role"] == "user"]
-        assert all(f"of {one}?" in text for one, text in zip(questions, prompts, strict=True))
+        prompts = [turn["content"] for turn in task["first_prompt"] if turn["role"] == "user"]
+        assert all(f"of {name}?" in text for name, text in zip(questions, prompts, strict=True))
         assert (path.format("dev") in str(hub.asked)) == bool(shots)
 
 

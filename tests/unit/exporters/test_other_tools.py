@@ -60,8 +60,8 @@ def test_every_eval_ever_gets_files_that_point_at_each_other(run: Run, tmp_path:
     results = entry["evaluation_results"]
     assert results[0]["evaluation_result_id"] == rows[0]["evaluation_result_id"]
     assert results[0]["source_data"]["source_type"] == "other"
-    told_numbers = {one["evaluation_name"]: one["score_details"]["score"] for one in results}
-    numbers = {one.name: one.value for one in run.metrics.values() if one.type != "frequency"}
+    told_numbers = {row["evaluation_name"]: row["score_details"]["score"] for row in results}
+    numbers = {m.name: m.value for m in run.metrics.values() if m.type != "frequency"}
     assert told_numbers == {name: numbers[name] for name in numbers if numbers[name] is not None}
 
 

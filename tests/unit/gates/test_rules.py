@@ -27,8 +27,8 @@ HIGH = rule("threshold", metric="Accuracy", operator=">=", threshold=0.9)
 
 def only_gate(run: ak.Run) -> Gate:
     """Return the only gate of a run."""
-    (found,) = run.gates
-    return found
+    (only,) = run.gates
+    return only
 
 
 def score(
@@ -97,7 +97,7 @@ def test_an_incomplete_run_decides_nothing() -> None:
     rows[3] |= {"completion": None, "completion_status": "ERROR"}
     run = score(MEASURED, rule("threshold", key="s", operator="<=", threshold=1.0), replies=rows)
     assert run.status == "incomplete"
-    results = [(one.status, one.note, one.checks) for one in run.gates]
+    results = [(item.status, item.note, item.checks) for item in run.gates]
     assert results == [("NOT_DECIDED", "the run is not complete", ())] * 2
 
 
@@ -225,7 +225,7 @@ def test_run_json_holds_policies_and_gates(run: Runner, tmp_path: Path) -> None:
     definition = {**HIGH["definition"], "bound": "value"}  # type: ignore[dict-item]  # a mapping
     assert stored["policies"][0]["rules"][0]["definition"] == definition
     expected = [("p", "r", "FAIL")]
-    assert [(one["policy"], one["rule"], one["status"]) for one in stored["gates"]] == expected
+    assert [(row["policy"], row["rule"], row["status"]) for row in stored["gates"]] == expected
     assert ak.load_run(tmp_path / "new").gates == new.gates
     assert run("none").gates == ()
     stored = json.loads((tmp_path / "none" / "run.json").read_text())

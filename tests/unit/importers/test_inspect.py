@@ -110,12 +110,12 @@ def test_an_archive_becomes_questions_completions_and_verdicts(desk: Desk, metho
 def test_a_json_log_says_the_same(desk: Desk, indent: int | None) -> None:
     """Its samples are a list inside one object."""
     samples = [sample(), sample("two", text="A")]
-    one = desk.bring(desk.archive("log.eval", lay_out(*samples)))
+    first = desk.bring(desk.archive("log.eval", lay_out(*samples)))
     tables = desk.asked(), desk.said()
     content = {**HEAD, "samples": samples, "reductions": [{"samples": [1]}]}
-    other = desk.bring(desk.write("log.json", json.dumps(content, indent=indent)))
-    assert one.tasks[0].description == other.tasks[0].description
-    assert one.tasks[0].statuses == other.tasks[0].statuses
+    second = desk.bring(desk.write("log.json", json.dumps(content, indent=indent)))
+    assert first.tasks[0].description == second.tasks[0].description
+    assert first.tasks[0].statuses == second.tasks[0].statuses
     assert (desk.asked(), desk.said()) == tables
 
 

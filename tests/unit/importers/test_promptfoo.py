@@ -60,11 +60,11 @@ def test_a_row_is_a_test_with_its_variables(desk: Desk) -> None:
 
 def test_an_assertion_says_what_is_right_where_no_variable_does(desk: Desk) -> None:
     """The strictest counts; the options stand in the prompt."""
-    one = row(vars={"text": "Which?"})
-    one["testCase"] = {
+    test = row(vars={"text": "Which?"})
+    test["testCase"] = {
         "assert": [{"type": "icontains", "value": "a"}, {"type": "equals", "value": "two"}]
     }
-    desk.bring(desk.json("res.json", whole(one)))
+    desk.bring(desk.json("res.json", whole(test)))
     assert desk.asked("answer", "options") == [("B", ["one", "two"])]
 
 

@@ -319,7 +319,7 @@ def test_replies_are_trials_the_last_turn_an_error_or_silence(desk: Desk) -> Non
     ]
     desk.bring(desk.lines("rows.jsonl", rows))
     replies = desk.said("sample_id", "trial", "completion", "completion_status")
-    assert [one[2:] for one in [reply for reply in replies if reply[1] == 0]] == [
+    assert [row[2:] for row in [reply for reply in replies if reply[1] == 0]] == [
         ("A", "OK"), ("C", "OK"), (None, "ERROR"), (None, "NO_TEXT"),
     ]  # fmt: skip
     assert desk.said("completion")[1] == "B"

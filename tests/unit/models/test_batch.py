@@ -54,7 +54,9 @@ def reach(api: str = "openai") -> Connection:
 def make_calls(connection: Connection, *questions: str) -> list[Call]:
     """Return one call for each question."""
     prompts = [[{"role": "user", "content": question}] for question in questions]
-    return [Call(call_key(connection, one, 0), str(at), 0, one) for at, one in enumerate(prompts)]
+    return [
+        Call(call_key(connection, chat, 0), str(at), 0, chat) for at, chat in enumerate(prompts)
+    ]
 
 
 def echo(path: str, body: Mapping[str, Any]) -> tuple[int, object]:
@@ -434,7 +436,7 @@ def die_after(looks: int, kept: Kept) -> Callable[[Event], None]:
 
     def watch(event: Event) -> None:
         kept.events.append(event)
-        if sum(isinstance(one, BatchSeen) for one in kept.events) == looks:
+        if sum(isinstance(seen, BatchSeen) for seen in kept.events) == looks:
             raise SolverError("E305", "stopped")
 
     return watch

@@ -152,8 +152,8 @@ def test_an_entry_that_cannot_be_read_is_asked_anew(file: Path) -> None:
     connection.close()
     assert list(cache.find(ask("good", "bad", "worse"))) == ["good"]
     assert cache.list_known(["good", "bad", "worse"]) == {"good"}
-    told = f"2 records of the call cache `{file}` changed on disk and are asked again"
-    assert [notice.message for notice in cache.notices] == [told]
+    text = f"2 records of the call cache `{file}` changed on disk and are asked again"
+    assert [notice.message for notice in cache.notices] == [text]
 
 
 def test_flipped_bits_are_never_an_answer(file: Path) -> None:

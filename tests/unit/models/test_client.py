@@ -301,8 +301,8 @@ def test_the_budget_is_not_passed() -> None:
     assert len(endpoint.asked) == 3
     assert budget.spent == pytest.approx(0.9)
     calls = number_calls(8)  # known calls are free, and the last allowed call is asked
-    known = MemoryLedger({calls[0].key: Completion("known")})
-    with FakeEndpoint().open(ledger=known, budget=Budget(max_calls=7)) as client:
+    filled = MemoryLedger({calls[0].key: Completion("known")})
+    with FakeEndpoint().open(ledger=filled, budget=Budget(max_calls=7)) as client:
         assert len(client.complete(calls)) == 8
 
 

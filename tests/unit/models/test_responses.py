@@ -597,8 +597,8 @@ TEXT = {
 def test_every_api_says_the_same(logprobs: object) -> None:
     """Tokens, their log-probabilities, and the likeliest alternatives."""
     result = read_positions(logprobs)
-    assert [one.token.strip() for one in result] == ["A", "."]
-    assert [one.logprob for one in result] == [-0.1, -0.5]
+    assert [item.token.strip() for item in result] == ["A", "."]
+    assert [item.logprob for item in result] == [-0.1, -0.5]
     top = {token.strip(): value for token, value in result[0].top.items()}
     assert top == {"A": -0.1, "B": -3.0}
     assert list(result[1].top.values()) == [-0.5]

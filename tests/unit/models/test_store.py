@@ -330,9 +330,9 @@ def test_a_batch_is_found_after_a_restart(tmp_path: Path) -> None:
             assert journal.list_batches("another") == []
     with closing(open_store(tmp_path)) as journal:
         journal.keep_batch(replace(BATCH, file="file-0"))
-        assert [one.file for one in journal.list_batches("model")] == ["file-1", "file-0"]
+        assert [kept.file for kept in journal.list_batches("model")] == ["file-1", "file-0"]
         journal.end_batch(BATCH)
-        assert [one.file for one in journal.list_batches("model")] == ["file-0"]
+        assert [kept.file for kept in journal.list_batches("model")] == ["file-0"]
 
 
 def test_two_copies_become_one(tmp_path: Path) -> None:

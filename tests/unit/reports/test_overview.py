@@ -129,7 +129,7 @@ def test_without_its_dataset_a_run_says_what_it_counted(done: Run, tmp_path: Pat
     assert task["audited"] == 4
     assert task["audit_note"] == f"completions are not read again: {reason}"
     rules = ["first_character", "first_character_literal", "leading_label", "stated_answer"]
-    assert [one["name"] for one in task["plots"]["rules"]] == rules
+    assert [rule["name"] for rule in task["plots"]["rules"]] == rules
     (bar,) = task["plots"]["invalid"]
     assert bar == {"reason": "NOT_A_CHOICE", "count": 1, "stated": None, "right": None}
     assert task["headline"]["value"] == 0.5

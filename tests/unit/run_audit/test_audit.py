@@ -71,9 +71,9 @@ def test_every_rule_and_every_lens_reads_every_completion() -> None:
     assert counts["first_character_literal"] == (1, 2, 0, 1)
     assert (counts["stated_answer"], counts["deepeval"]) == ((3, 1, 1, 0), (1, 3, 0, 1))
     task = audit_only(score("BBBB", ["B", "Answer: B", "(B)", "B."]))
-    stated = find_reader(task, "stated_answer")
-    assert (stated.changes, stated.gains, stated.lost) == (2, 2, ())
-    assert stated.gained == ("000002", "000003")
+    by_rule = find_reader(task, "stated_answer")
+    assert (by_rule.changes, by_rule.gains, by_rule.lost) == (2, 2, ())
+    assert by_rule.gained == ("000002", "000003")
     assert (task.flips, task.flipped) == (2, ("000002", "000003"))
 
 

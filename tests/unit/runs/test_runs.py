@@ -183,7 +183,7 @@ def test_unwritable_runs_leave_nothing(tmp_path: Path, monkeypatch: pytest.Monke
         for name in ("mine", "new"):
             with pytest.raises(RunError, match="No space left on device"):
                 start_run(tmp_path / name, MANIFEST, SOURCES)
-        assert [one.name for one in tmp_path.rglob("*")] == ["mine"]
+        assert [entry.name for entry in tmp_path.rglob("*")] == ["mine"]
     with start_run(tmp_path / "mine", MANIFEST, SOURCES) as writer:
         monkeypatch.setattr(os, "fsync", fail)
         with pytest.raises(RunError, match=r"E502.*No space left"):

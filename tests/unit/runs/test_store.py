@@ -137,7 +137,8 @@ def test_a_file_is_there_when_it_is_whole(tmp_path: Path) -> None:
         assert file.read_text() == "before"
 
     write_output(file, write)
-    assert ([one.name for one in tmp_path.iterdir()], file.read_text()) == (["rows.csv"], "after")
+    names = [entry.name for entry in tmp_path.iterdir()]
+    assert (names, file.read_text()) == (["rows.csv"], "after")
 
 
 @pytest.mark.parametrize(
@@ -159,7 +160,8 @@ def test_what_is_broken_off_leaves_nothing(
 
     with pytest.raises(raised):
         write_output(file, write)
-    assert ([one.name for one in tmp_path.iterdir()], file.read_text()) == (["rows.csv"], "before")
+    names = [entry.name for entry in tmp_path.iterdir()]
+    assert (names, file.read_text()) == (["rows.csv"], "before")
 
 
 def test_a_link_stays_a_link_and_a_pipe_a_pipe(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def send(first: str, top: Mapping[str, float], *before: str) -> dict[str, object
     """Return chat log-probabilities: some opening tokens, then the answer's with probabilities of
     `top`.
     """
-    opening = [{"token": one, "logprob": -0.1, "top_logprobs": []} for one in before]
+    opening = [{"token": text, "logprob": -0.1, "top_logprobs": []} for text in before]
     listed = [{"token": token, "logprob": math.log(share)} for token, share in top.items()]
     return {"content": [*opening, {"token": first, "logprob": -0.5, "top_logprobs": listed}]}
 

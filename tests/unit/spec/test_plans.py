@@ -160,8 +160,8 @@ FILTERS = """
         ("dataset", from_source(FILTERS), "E107 dataset:6:3, E108 dataset:7:16, E112 dataset:9:32, E108 dataset:10:7"),  # noqa: E501 - same
         *(
             ("dataset", from_source("{type: local, file_path: q, filters: [\n "
-f"       {{{one}}}]}}"), error)
-            for one, error in (
+f"       {{{text}}}]}}"), error)
+            for text, error in (
                 ("op: eqals, expression: sample.a, value: 1", "E108 dataset:4:14"),
                 ("op: in, expression: sample.a", "E108 dataset:4:9"),
                 ("op: exists, expression: scores.a", "E112 dataset:4:34"),
@@ -172,8 +172,8 @@ f"       {{{one}}}]}}"), error)
         ("run", WRONG_MODELS + RUN, "E109 run:2:17, E107 run:6:14, E109 run:7:63"),
         ("run", LIVE.replace("adapter: {key: mine}", "adapter: {key: min}") + RUN, "E113 run:4:5"),
         *(
-            ("task", declare(f"type: {one}, key: o, display_name: O, default_value: {name}"), at)
-            for one, name, at in (
+            ("task", declare(f"type: {kind}, key: o, display_name: O, default_value: {name}"), at)
+            for kind, name, at in (
                 ("dataset", "x", "E113 task:5:61"),
                 ("model", "gpt", "E113 task:5:59"),
                 ("task_result", "mcq", "E113 task:5:65"),
@@ -208,8 +208,8 @@ f"       {{{one}}}]}}"), error)
         "secrets: {KEY: $NOT_SET}\n" + MODEL % "api_key: << secrets.KEY >>" + RUN, "E106 run:1:16"),
         ("run", RUN + "      task_config: {answer_column: $NOT_SET}\n", "E106 run:10:36"),
         *(
-            ("run", MODEL % one + RUN + "      model_key: m\n", error)
-            for one, error in (
+            ("run", MODEL % text + RUN + "      model_key: m\n", error)
+            for text, error in (
                 ("api_key: $NOT_SET", "E106 run:2:79"),
                 ("api_key: << secrets.NOT_SET >>", "E117 run:2:79"),
                 ("custom_headers: {X: << secrets.NOT_SET >>}", "E117 run:2:90"),
@@ -234,7 +234,7 @@ def test_mistakes_are_told_once(project: Write, part: str, text: str, errors: st
     """In the order of the files; what follows from a mistake is not told besides."""
     task = TASK + SOLVER if part == "run" else TASK
     project(**{"task_yaml": task, f"{part}_yaml": text})
-    assert find_errors() == [one.replace(":", ".yaml:", 1) for one in errors.split(", ")]
+    assert find_errors() == [fault.replace(":", ".yaml:", 1) for fault in errors.split(", ")]
 
 
 def test_a_file_that_is_not_there_is_one_error(project: Write) -> None:

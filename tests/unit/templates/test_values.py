@@ -81,8 +81,8 @@ def all_exceptions() -> list[type[Exception]]:
         re.error,
         json.JSONDecodeError,
     ]
-    classes = [one for one in results if isinstance(one, type) and issubclass(one, Exception)]
-    kinds = [one for one in classes if one is not Exception]
+    classes = [kind for kind in results if isinstance(kind, type) and issubclass(kind, Exception)]
+    kinds = [cls for cls in classes if cls is not Exception]
     return [kind for kind in kinds if not issubclass(kind, OUT_OF_REACH)]
 
 

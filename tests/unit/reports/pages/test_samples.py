@@ -160,15 +160,15 @@ def test_trials_are_rows(tmp_path: Path, make_run: MakeRun) -> None:
 def test_orders_of_options_are_rows(tmp_path: Path, make_run: MakeRun) -> None:
     """Each order is a row with its own id; choices are shown as they were asked."""
     orders = ([0, 1, 2], [1, 2, 0], [2, 0, 1])
-    replies = [{"sample_id": "000001", "option_order": one, "completion": "A"} for one in orders]
+    replies = [{"sample_id": "000001", "option_order": cell, "completion": "A"} for cell in orders]
     file = write_rows(tmp_path / "replies.jsonl", replies)
     plain = [{name: list_rows()[0][name] for name in ("question", "options", "answer")}]
     order = {"options": "{{ sample.options }}", "orders": "rotations"}
     table = open_table(make_run("orders", plain, "--completions", file, choice_order=order))
     results = [table.describe(position) for position in range(3)]
     assert pick(results, "id") == ["000001", "000001~1", "000001~2"]
-    asked = {tuple(pick(row["choices"], "text")) for row in results}
-    assert asked == {("four", "five", "six"), ("five", "six", "four"), ("six", "four", "five")}
+    shown = {tuple(pick(row["choices"], "text")) for row in results}
+    assert shown == {("four", "five", "six"), ("five", "six", "four"), ("six", "four", "five")}
     for row in results:
         assert [choice["text"] for choice in row["choices"] if choice["is_truth"]] == ["four"]
     assert locate(table.task_run, ["000001"]) == {"000001": 0}

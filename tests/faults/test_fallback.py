@@ -140,7 +140,7 @@ def test_every_chunk_size_gives_the_same_numbers(
 
 
 def test_live_recorded_and_in_memory_give_the_same(fallback: SecondModel) -> None:
-    """The same completions are read alike, whoever brings them."""
+    """The same completions are read alike, wherever they come from."""
     file = fallback.folder / "said.jsonl"
     live, recorded = fallback.run("live"), fallback.run("recorded", completions=file)
     task = describe_task(scorers=use_fallback(f"{fallback.server.url}#m-small"))
@@ -161,7 +161,7 @@ def test_a_later_prompt_is_another(fallback: SecondModel, monkeypatch: pytest.Mo
 
 
 def test_fingerprint_of_a_fallback(fallback: SecondModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tasks differ that have another fallback, none, or another prompt of ours."""
+    """Tasks with another fallback, without one, or with another built-in prompt are different."""
     kinds = [fallback.without, fallback.scorers, use_fallback("mine")]
 
     def list_fingerprints() -> list[str]:

@@ -258,7 +258,7 @@ def read_csv(path: Path) -> list[dict[str, Any]]:
 
 
 def test_no_cell_of_csv_is_a_formula(ran: Ran, call: Call) -> None:
-    """In headings and cells; but for the apostrophe before it, each text is as it was."""
+    """In headings and cells; apart from the apostrophe before it, each text is unchanged."""
     file = ran.folder / "rows.csv"
     assert call("export", ran.run, "--to", "csv", "-o", file).code == 0
     rows = read_csv(file)

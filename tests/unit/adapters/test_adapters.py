@@ -24,7 +24,7 @@ def load_corpus() -> list[dict[str, Any]]:
 
 
 def test_importing_the_adapters_loads_the_reader_and_no_program() -> None:
-    """Neither a program that is adapted to nor a heavy library of ours is there afterwards."""
+    """Neither an adapted program nor a heavy library is loaded by it."""
     names = (
         "inspect_ai",
         "lm_eval",

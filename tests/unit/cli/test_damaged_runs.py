@@ -133,7 +133,7 @@ def test_a_file_of_another_origin_is_not_read(call: Call, spoiled: Path, command
 
 @pytest.mark.parametrize("command", ["show", "compare", "report", "rescore", "resume"])
 def test_a_run_json_that_lacks_a_field_is_damaged(call: Call, spoiled: Path, command: str) -> None:
-    """E503 says what; it is no bug of ours."""
+    """E503 names the field; it is not reported as a bug."""
     manifest = json.loads((spoiled / "run.json").read_text(encoding="utf-8"))
     del manifest["tasks"][0]["dataset"]["fingerprint"]
     (spoiled / "run.json").write_text(json.dumps(manifest), encoding="utf-8")

@@ -327,7 +327,7 @@ def test_many_options_are_numbered(call: Call) -> None:
 
 
 def test_json_booleans_are_true_and_false(call: Call) -> None:
-    """Whoever answers in these words is understood."""
+    """A reply of `true` or `false` is understood."""
     rows = [{"question": f"Is {number} even?", "answer": number % 2 == 0} for number in range(4)]
     replies = [{"completion": text} for text in ("True", "False", "A", "A")]
     write_rows(Path("even.jsonl"), rows)
@@ -401,7 +401,7 @@ def test_what_an_error_proposes_works(call: Call, answer: object) -> None:
 
 
 def test_check_warns_of_questions_with_too_few_options(call: Call) -> None:
-    """One option is always right, and of two that are the same nobody can tell which is meant."""
+    """A single option is always right, and two equal options cannot be told apart."""
     rows = [dict(row) for row in ROWS]
     rows[1] |= {"options": ["Lima"]}
     rows[2] |= {"options": ["Osaka", "Osaka ", "Nagoya", "Tokyo"]}

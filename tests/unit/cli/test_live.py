@@ -391,7 +391,7 @@ def test_a_mute_cluster_is_gone(call: Call, words: Words, monkeypatch: pytest.Mo
 
 
 def run_with_files(most: int, *words: str) -> subprocess.CompletedProcess[str]:
-    """Carry out a command in a process that may have so many files open."""
+    """Run a command in a process with a limit on open files."""
     limit = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({most}, {most}))"
     with start(*words, first=limit) as process:
         out, err = process.communicate(timeout=120)
@@ -414,7 +414,7 @@ def test_few_files_are_told_and_enough(server: BatchServer, words: Words) -> Non
 
 
 def test_a_process_that_may_open_next_to_nothing_says_so(words: Words) -> None:
-    """It is no bug of ours: exit code 2, and what to do."""
+    """It is not reported as a bug: exit code 2, with a hint."""
     done = run_with_files(12, "run", *words, "--out", "here")
     assert done.returncode == 2
     assert "ulimit -n" in done.stderr

@@ -85,7 +85,7 @@ def test_no_more_is_loaded_than_needed(commands: list[list[str]], unused: set[st
 def test_scoring_loads_no_more_than_it_needs(tmp_path: Path) -> None:
     """Nothing of live calls, of other metrics, of data files without a task.
 
-    And Python's end is short. Nobody looks through the packages that are installed, for plugins of
+    And Python's end is short. The installed packages are not searched for plugins of
     pydantic or of ours.
     """
     metrics = [{"type": "mean", "field": "is_correct", "name": "accuracy"}]
@@ -211,7 +211,7 @@ def test_a_ready_made_task_is_run_by_its_name(call: Call) -> None:
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """Return a table with replies and what somebody read in them."""
+    """Return a table with replies and the answers that a person read in them."""
     row = {"options": ["x", "yy"], "question": "Which?"}
     first = {"id": "a", "answer": "A", "output": "A", "pred": "A"}
     second = {"id": "b", "answer": "B", "output": "Well.", "pred": "B"}

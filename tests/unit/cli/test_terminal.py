@@ -294,7 +294,7 @@ def test_the_exit_code_is_true_though_nobody_reads(
 
 
 def test_a_command_whose_streams_are_closed_ends_as_usual() -> None:
-    """`answerkey show nothing >&- 2>&-` is no bug of ours: exit code 2."""
+    """`answerkey show nothing >&- 2>&-` is not reported as a bug: exit code 2."""
     command = f"{sys.executable} -m answerkey show nothing <&- >&- 2>&-"
     assert subprocess.run(command, shell=True, check=False).returncode == 2  # noqa: S602 - of ours
 

@@ -80,7 +80,7 @@ def test_an_incomplete_run_has_no_variants_summary(tmp_path: Path) -> None:
 
 
 def test_recorded_completions_are_those_of_the_task_itself(tmp_path: Path, call: Called) -> None:
-    """Variants are left out, and the user hears of it."""
+    """Variants are left out, and a notice says so."""
     replies = tmp_path / "said.jsonl"
     replies.write_text("".join(json.dumps({"completion": "A"}) + "\n" for _ in ROWS))
     data, out = ("--dataset", tmp_path / "rows.jsonl"), ("--out", tmp_path / "out")

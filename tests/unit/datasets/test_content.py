@@ -129,7 +129,7 @@ PIECES += [b"\xef\xbb\xbf", b"\\ud800", b"NaN", b'{"n": "x"}\n']
 
 @contextmanager
 def read_from_files(size: int) -> Iterator[None]:
-    """Let rows be read in chunks of so many, through windows of so many characters."""
+    """Read rows in chunks of this many, through windows of this many characters."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "HELD_BYTES", -1)
         patch.setattr(rows, "BLOCK_ROWS", size)

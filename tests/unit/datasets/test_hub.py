@@ -245,7 +245,7 @@ def test_a_dataset_with_terms_is_told(quiz: Repository) -> None:
 def test_offline_only_this_machine_is_read(
     hub: Hub, quiz: Repository, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
-    """What was read once is read again, with the same fingerprint; nobody is asked."""
+    """Files that were read before are read again, with the same fingerprint and no request."""
     source = HuggingFaceSource("made/quiz", "test", name="all")
     fingerprint = open_dataset(source, name="x").fingerprint
     quiz.put({"README.md": b"moved on"})
@@ -284,7 +284,7 @@ def test_the_token_goes_to_the_hub_and_nowhere_else(
     ],
 )
 def test_bad_endpoints_are_told(endpoint: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is https, or on this machine; where nobody answers, nothing older is read instead."""
+    """An endpoint is https or on this machine; if it does not answer, no older copy is read."""
     monkeypatch.setenv("HF_ENDPOINT", endpoint)
     with pytest.raises((SpecError, DataError), match=f"(?s){words}"):
         read("made/quiz", "test")

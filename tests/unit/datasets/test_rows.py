@@ -83,7 +83,7 @@ def test_a_part_can_be_sent_to_another_process(table: Rows) -> None:
 
 
 def test_files_changed_in_use_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Numbers over half an old and half a new file would be nobody's: E201."""
+    """Numbers over half an old and half a new file would be meaningless: E201."""
     monkeypatch.setattr(tables, "HELD_BYTES", 0)
     path = tmp_path / "rows.jsonl"
     FRAME.write_ndjson(path)

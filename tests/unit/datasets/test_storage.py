@@ -212,7 +212,7 @@ def test_a_missing_package_is_named(
 
 
 def test_wrong_settings_are_told(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the library says about the environment becomes an error of ours.
+    """The library's complaint about the environment becomes an error with a code.
 
     Help names the variables.
     """

@@ -228,7 +228,7 @@ def test_errors_name_addresses_not_cached_files(web: Site, monkeypatch: pytest.M
 
 
 def test_offline_the_last_known_content_is_read(web: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is asked; what was never fetched is refused."""
+    """No request is made; an address that was never fetched is refused."""
     web.read()
     monkeypatch.setenv("ANSWERKEY_OFFLINE", "1")
     assert len(web.read()) == 2
@@ -288,7 +288,7 @@ def test_https_needs_a_certificate_that_is_trusted(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """E214 for one that nobody vouches for; `SSL_CERT_FILE` names further authorities.
+    """E214 for one without a trusted authority; `SSL_CERT_FILE` names further authorities.
 
     It does not lead to http, not even on this machine: what was safe stays safe.
     """

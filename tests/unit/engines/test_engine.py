@@ -176,7 +176,7 @@ def test_a_script_is_not_run_again(tmp_path: Path) -> None:
 
 
 def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
-    """Nobody is left to tell them."""
+    """They notice by themselves that their parent is gone."""
     (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
     command = [sys.executable, str(tmp_path / "script.py"), "stay"]
     pipe = subprocess.PIPE

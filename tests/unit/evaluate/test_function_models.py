@@ -217,7 +217,7 @@ def test_a_function_that_always_fails_is_not_asked_on_and_on(tmp_path: Path) -> 
 
 
 def test_secrets_in_what_is_raised_are_hidden() -> None:
-    """A key that answerkey knows is not in the run, whoever says it."""
+    """A key that answerkey knows is not in the run, even if the function's error quotes it."""
     Secret("sk-canary-0123456789")
 
     def ask(_: Messages) -> str:
@@ -360,7 +360,7 @@ def test_an_interrupt_ends_the_run_in_order(tmp_path: Path, kind: str, limit: in
 def test_limits_that_need_an_endpoint_are_refused(
     error: type[Exception], options: dict[str, Any], message: str
 ) -> None:
-    """A batch cannot be handed in to a function, and nobody knows what it costs."""
+    """A function takes no batches, and its cost is unknown."""
     with pytest.raises(error, match=message):
         ak.score(TASK, make_rows(2), **{"model": Asked().say, **options})
 

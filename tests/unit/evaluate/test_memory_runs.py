@@ -41,7 +41,7 @@ def use_rule(rule: str) -> dict[str, Any]:
 
 
 def test_a_frame_has_the_row_the_completion_and_every_verdict() -> None:
-    """In this order; a column that is called like one of ours has `sample.` before its name."""
+    """In this order; a column with a reserved name gets the prefix `sample.`."""
     frame = ak.score(TASK, ROWS, SAID).to_frame()
     scored = [name for name in frame.columns if name.startswith("string_equals_mcqa.")]
     assert frame.columns == [*COLUMNS.split(), *scored]
@@ -124,7 +124,7 @@ def test_a_saved_run_can_be_saved_again_and_a_changed_one_not(tmp_path: Path) ->
 
 
 def test_samples_in_a_folder_of_a_stranger_are_read_without_trust(tmp_path: Path) -> None:
-    """What should be JSON and is none is E503, whoever wrote the list of files."""
+    """A file that should be JSON and is not is E503, even if its hash is in the list of files."""
     ak.score(TASK, ROWS, SAID).save(tmp_path / "run")
     (file,) = (tmp_path / "run" / "tasks" / "quiz" / "samples").glob("*.parquet")
     for wrong in ("{", "3", "[1]", None):

@@ -214,7 +214,7 @@ def test_an_order_that_is_none_is_refused(order: object) -> None:
 
 
 def test_completions_without_an_order_are_refused() -> None:
-    """Nobody can tell which option a letter meant.
+    """Without the order, the option behind a letter is unknown.
 
     In the order of the file it is the letter itself.
     """

@@ -40,7 +40,7 @@ def by_second(project: Project) -> dict[str, Any]:
 def interrupt(
     project: Project, start: Start | None = None, *, after: int = 1, **options: object
 ) -> Path:
-    """Return the folder of a run that was interrupted when so many chunks were scored."""
+    """Return the folder of a run that was interrupted after this many chunks."""
     stopped, stages = project.folder / "stopped", list[str]()
 
     def stop(stage: str, *_: object) -> None:
@@ -214,7 +214,7 @@ def test_a_changed_task_changes_the_numbers_only(project: Project, old: ak.Run, 
 
 
 def test_config_values_are_taken_over(project: Project) -> None:
-    """A value that nobody gives is the old run's; the caller's wins."""
+    """A value that is not given is taken from the old run; the caller's wins."""
     truth = "{{ sample.<< config.column >> }}"
     task = project.task(scorers=[{**SCORER, "ground_truth_choice": truth}])
     task["config_spec"] = [{"type": "dataset_column", "key": "column", "display_name": "Column"}]

@@ -282,7 +282,7 @@ def test_the_errors_of_a_row_stay_with_the_row(folder: Path) -> None:
 
 
 def test_the_errors_of_one_file_are_told_line_by_line(folder: Path) -> None:
-    """Whoever finds them: the prompt stands above the scorers, and is checked after them."""
+    """In the order of the file: the prompt stands above the scorers, but is checked after them."""
     (folder / "questions.jsonl").write_text('{"other": 1}\n', encoding="utf-8")
     places = [place for _, place in find_errors(folder, "run.yaml", "tasks", "tasks")]
     assert places == ["task.yaml:8:20", "task.yaml:18:20", "task.yaml:21:28", "task.yaml:22:16"]
@@ -298,7 +298,7 @@ def test_no_allowance_is_proposed_where_no_row_would_be_left(project: Project) -
 
 
 def test_a_broken_solver_is_the_only_mistake(project: Project) -> None:
-    """Nobody is told as well that completions are missing, which the solver would have made."""
+    """No error says that completions are missing, which the solver would have made."""
     solver = project.task()["definition"]["solver"]
     solver["input_builder"]["input_messages"][0]["role"] = "usr"
     project.write_task(project.task(solver=solver))

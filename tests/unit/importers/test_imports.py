@@ -75,7 +75,7 @@ def test_a_log_of_no_known_kind_is_refused(desk: Desk) -> None:
 
 
 class ListReader:
-    """A reader of somebody's own, whose records are in a list."""
+    """A third party's reader, whose records are in a list."""
 
     kind: ClassVar[str] = "listed"
     title: ClassVar[str] = "List"

@@ -257,7 +257,7 @@ def test_output_and_error_files_may_lie_in_one_folder(desk: Desk) -> None:
 
 
 def test_answers_that_belong_to_no_question_are_refused(desk: Desk) -> None:
-    """The dataset is another, or not there; nobody can tell whose a line without an id is."""
+    """The dataset is another, or not there; a line without an id cannot be matched."""
     questions = desk.lines("questions.jsonl", QUESTIONS)
     log = desk.lines("output.jsonl", [chat("q-9", "A")])
     desk.refuse(r"completions without a question: 1 \(`q-9`\)", log, dataset=questions)

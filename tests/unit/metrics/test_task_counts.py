@@ -314,7 +314,7 @@ ROWS: list[tuple[float | None, float | None, str | None, str | None, str | None]
 def make_said(
     theirs: Sequence[float | None], read: Sequence[str | None] | None = None
 ) -> Completions:
-    """Return completions that somebody else has judged."""
+    """Return completions with the verdicts of another tool."""
     ids = pl.Series([f"s{number}" for number in range(len(theirs))], dtype=pl.String)
     texts = pl.Series([f"text {number}" for number in range(len(theirs))], dtype=pl.String)
     columns = [pl.Series("their_score", theirs, dtype=pl.Float64)]
@@ -371,7 +371,7 @@ def test_missing_verdicts_are_not_compared() -> None:
 
 
 def test_half_right_is_neither_right_nor_wrong() -> None:
-    """A score of ours between 0 and 1 is not compared."""
+    """A score between 0 and 1 is not compared."""
     replies = make_said([0.0, 1.0])
     result = compare(replies.frame["sample_id"], replies, make_scores({"is_correct": [0.0, 0.5]}))
     assert (result["compared"], result["both_wrong"]) == (1, 1)

@@ -149,7 +149,7 @@ class Book(CallStore):
 
 @dataclass
 class Kept:
-    """What outlives a process: the ledger and the book; and what was heard."""
+    """What outlives a process: the ledger and the book; and the events it sent."""
 
     api: str = "openai"
     ledger: calls.MemoryLedger = field(default_factory=calls.MemoryLedger)
@@ -210,7 +210,7 @@ def tell(completions: list[Completion]) -> list[str | None]:
 
 
 def name_questions(count: int) -> list[str]:
-    """Return so many different questions."""
+    """Return this many different questions."""
     return [f"q{number}" for number in range(count)]
 
 
@@ -421,7 +421,7 @@ def test_pauses_between_looks_grow() -> None:
     ],
 )
 def test_looks_are_told(api: str, words: list[str]) -> None:
-    """The onlooker hears the status in the words of the API, and how far the batch is."""
+    """The watcher is told the status in the API's words, and how far the batch is."""
     kept = Kept(api)
     kept.complete(Desk(), "a", "x")
     assert [event for event in kept.events if isinstance(event, BatchSeen)] == [
@@ -432,7 +432,7 @@ def test_looks_are_told(api: str, words: list[str]) -> None:
 
 
 def die_after(looks: int, kept: Kept) -> Callable[[Event], None]:
-    """Return an onlooker that ends the asking when batches were told of so many times."""
+    """Return a watcher that stops the calls after this many events of batches."""
 
     def watch(event: Event) -> None:
         kept.events.append(event)
@@ -504,7 +504,7 @@ def test_a_file_that_never_became_a_batch_becomes_one() -> None:
 
 
 def test_batches_of_other_models_are_left_alone() -> None:
-    """A batch is taken up by the connection that made it, and when it holds a call of ours."""
+    """A batch is taken up by the connection that made it, and only if it holds one of the calls."""
     kept = Kept()
     kept.write_down("another", "file-9", "batch_9")
     kept.book.keep_batch(

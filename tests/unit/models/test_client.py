@@ -121,7 +121,7 @@ def make_calls(*questions: str) -> list[Call]:
 
 
 def number_calls(count: int) -> list[Call]:
-    """Return so many different calls."""
+    """Return this many different calls."""
     return make_calls(*(f"q{number}" for number in range(count)))
 
 
@@ -269,7 +269,7 @@ def test_a_call_holds_its_place_until_it_is_kept() -> None:
 
 
 def test_the_pause_an_endpoint_asks_for_holds_for_all_at_one_at_a_time() -> None:
-    """With one request at a time and status 429, nobody asks before the pause is over."""
+    """With one request at a time and status 429, no request is sent before the pause is over."""
     endpoint = FakeEndpoint()
     moments: list[float] = []
 

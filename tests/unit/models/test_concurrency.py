@@ -228,7 +228,7 @@ def test_latency_that_grows_more_slowly_does_not_stop_it(seed: int) -> None:
 def test_a_rate_is_found_as_well(
     rate: float, count: int, most_refused: float, headers: dict[str, str]
 ) -> None:
-    """So many a second, ten at the start: also where one request at a time is too many."""
+    """A limit per second, with ten at the start, even if one request at a time is too many."""
     endpoint = Endpoint(rate=rate, headers=headers)
     seconds, _ = call_endpoint(endpoint, count)
     assert seconds < 1.6 * (count - 10) / rate + 2

@@ -36,7 +36,7 @@ CLOSED = NoReply("reset", "`127.0.0.1` closed the connection without a reply")
 
 @cache
 def open_authority() -> Any:  # noqa: ANN401  # of a library that is imported late
-    """Return who vouches for the endpoints of these tests."""
+    """Return the certificate authority of the endpoints of these tests."""
     return trustme.CA()
 
 
@@ -249,7 +249,7 @@ def test_time_runs_out_also_while_bytes_arrive() -> None:
     ],
 )
 def test_nobody_there_is_said_without_the_key_or_the_path(url: str, came: NoReply) -> None:
-    """A closed port, and a host that nobody knows."""
+    """A closed port, and an unknown host."""
     assert asyncio.run(send(connect(url), POST, seconds=30)) == [came]
 
 
@@ -282,7 +282,7 @@ def call_securely(trusted_ca: str | None) -> HttpReply | NoReply:
 
 
 def test_certificates_are_checked() -> None:
-    """One that nobody vouches for is no connection, `trusted_ca` vouches."""
+    """A certificate without a trusted authority is refused; `trusted_ca` names an authority."""
     assert call_securely(None) == NoReply(
         "certificate",
         "the certificate of `127.0.0.1` is not valid: unable to get local issuer certificate",
@@ -350,7 +350,7 @@ def test_headers_come_to_an_end() -> None:
     ],
 )
 def test_a_connection_is_used_again(raw: bytes, unasked: bytes, opened: int) -> None:
-    """Unless it is to be closed, or brings bytes that nobody asked for: those answer no
+    """Unless it is to be closed, or brings bytes that were not asked for: those answer no
     question.
     """
     seen: list[int] = []
@@ -402,7 +402,7 @@ async def reply_after_a_timeout(reader: asyncio.StreamReader, writer: asyncio.St
 async def reply_before_the_request(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
-    """Send a reply as soon as somebody connects."""
+    """Send a reply as soon as a client connects."""
     writer.write(make_reply(b"0"))
     while question := await read_question(reader):
         writer.write(make_reply(question))
@@ -680,7 +680,7 @@ def test_a_proxy_is_told_its_password_and_nobody_else_is(
 
 @pytest.mark.parametrize("excepted", [HOST, ".invalid", "*", f"other.example,{HOST}:443"])
 def test_a_host_in_no_proxy_needs_none(excepted: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The proxy hears nothing."""
+    """The proxy gets no request."""
     monkeypatch.setenv("no_proxy", excepted)
     came, heads, _ = call_by_proxy(url=f"https://{HOST}:443/v1")
     assert came == NoReply("connect", f"the host `{HOST}` is not known")

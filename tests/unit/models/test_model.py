@@ -396,7 +396,7 @@ def ask(*texts: str) -> list[Request]:
 
 
 def open_live(name: str, **environment: str) -> LiveModel:
-    """Return a live model; it is closed by whoever uses it."""
+    """Return a live model, which the test closes."""
     model = open_model(name, caller=Caller(environment))
     assert isinstance(model, LiveModel)
     return model

@@ -667,7 +667,7 @@ def test_an_endpoint_that_echoes_nothing_says_nothing_about_a_continuation() -> 
 
 
 def test_a_complaint_is_not_looked_for_without_end() -> None:
-    """Errors inside errors deeper than anybody writes them say nothing."""
+    """Errors nested deeper than any API writes them are ignored."""
     wrapped: object = "too many requests"
     for _ in range(DEPTH):
         wrapped = {"error": wrapped}

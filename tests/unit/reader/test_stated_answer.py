@@ -115,7 +115,7 @@ def test_an_exclusion_at_the_end_states_nothing(text: str) -> None:
 
 
 def test_a_remark_in_brackets_ends_with_its_line() -> None:
-    """Brackets that are not closed on their line are passed over by nobody.
+    """Brackets that are not closed on their line are not skipped.
 
     The label before them counts.
     """

@@ -48,7 +48,7 @@ def describe(*runs: Run) -> dict[str, Any]:
 
 
 def test_ranks_begin_after_the_better_and_end_before_the_worse() -> None:
-    """Whoever is not shown to differ from a neighbour shares its rank."""
+    """A run that does not differ significantly from its neighbour shares its rank."""
     shown = [("a", "c"), ("a", "d"), ("b", "d"), ("c", "d")]
     assert rank_ties("abcd", shown) == {"a": (1, 2), "b": (1, 3), "c": (2, 3), "d": (4, 4)}
     assert rank_ties("ab", []) == {"a": (1, 2), "b": (1, 2)}

@@ -93,7 +93,7 @@ def test_orders_are_compared_within_samples() -> None:
 def test_a_completion_that_names_no_option_is_consistent_with_nothing() -> None:
     """A sample without any valid completion names no option.
 
-    Labels nobody names are told with nothing.
+    Labels that are never named are counted as zero.
     """
     result = finish([("s", "A", None, None), ("s", "B", None, None)])
     assert (result["order_consistency"].value, result["order_modal_share"].value) == (0.0, 0.0)

@@ -112,7 +112,7 @@ def test_a_run_that_stopped_in_the_middle_is_readable(place: RunPlace) -> None:
 def test_a_run_that_is_being_written_is_locked(
     place: RunPlace, status: str, left: set[str], request: pytest.FixtureRequest
 ) -> None:
-    """Nobody else can go on with it until it is closed.
+    """No other process can continue it until it is closed.
 
     One that can be resumed keeps its journal.
     """

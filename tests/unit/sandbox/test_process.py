@@ -342,7 +342,7 @@ def test_working_folder_is_empty_and_goes_away() -> None:
 
 
 def test_no_process_is_left() -> None:
-    """After use, after an error and after a failed start no process of ours is left, living or
+    """After use, after an error and after a failed start no child process is left, living or
     dead.
     """
     before = find_children()
@@ -353,7 +353,7 @@ def test_no_process_is_left() -> None:
 
 
 def test_forgotten_process_ends_with_its_owner() -> None:
-    """A process that nobody closed ends when its owner is gone."""
+    """A process that was never closed ends when its owner is gone."""
     before = find_children()
     process = SnippetProcess(make_snippet("def compute_scores(s):\n    return 1"))
     assert process.call([{}, {}]) == 1

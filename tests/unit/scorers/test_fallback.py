@@ -303,7 +303,7 @@ def test_verdict_is_explained(text: str, reply: str, why: str | Score) -> None:
 
 
 def test_nothing_to_ask_is_no_call() -> None:
-    """Where the rule reads everything nobody is asked, and the columns are the same."""
+    """Where the rule reads everything no model is asked, and the columns are the same."""
     reader = Reader(lambda _: "A")
     result = score(reader, ["B", "The answer is C"])
     assert reader.asked == []

@@ -70,7 +70,7 @@ def test_no_score_is_guessed(text: str, why: str) -> None:
     ],
 )
 def test_other_shapes_are_no_verdict(text: str) -> None:
-    """Deep and endless ones, a set, an unpacked dict, a call, what nobody can parse.
+    """Deeply nested and unclosed ones, a set, an unpacked dict, a call, broken syntax.
 
     Nothing of it is run.
     """
@@ -254,7 +254,7 @@ def test_refusals_and_silence_are_judged_as_they_are() -> None:
 
 
 def test_prompt_that_fails_on_a_row_fails_the_row() -> None:
-    """A template that cannot be rendered is the row's trouble, and nobody is asked."""
+    """A template that cannot be rendered fails its row, and no model is asked."""
     judge = build_judge(user_prompt="{{ (input_prompt | fromjson).x }}")
     rows, model = score(lambda _: GOOD, Completion('{"x": 1}'), Completion("no json"), judge=judge)
     assert [row.reason for row in rows] == [None, "TEMPLATE_FAILED"]

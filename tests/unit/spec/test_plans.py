@@ -231,14 +231,14 @@ f"       {{{text}}}]}}"), error)
     ],
 )  # fmt: skip
 def test_mistakes_are_told_once(project: Write, part: str, text: str, errors: str) -> None:
-    """In the order of the files; what follows from a mistake is not told besides."""
+    """In the order of the files; the consequences of a mistake are not reported."""
     task = TASK + SOLVER if part == "run" else TASK
     project(**{"task_yaml": task, f"{part}_yaml": text})
     assert find_errors() == [fault.replace(":", ".yaml:", 1) for fault in errors.split(", ")]
 
 
 def test_a_file_that_is_not_there_is_one_error(project: Write) -> None:
-    """Nothing that it would have defined is undefined besides.
+    """What it would have defined is not reported as undefined.
 
     Nor is what an unreadable `.env` would set.
     """
@@ -266,7 +266,7 @@ EVALUATION = RUN.replace(
 
 
 def test_names_that_are_not_defined_get_the_nearest(project: Write) -> None:
-    """A config name that nobody declares, and a parameter that names nothing, where it is given."""
+    """An undeclared config name, and a parameter that names nothing, at its place."""
     project(run_yaml=EVALUATION.replace("{answer_column: right}", "{answer_colum: right}"))
     loaded = load_plan("run.yaml", Options(config={"row": "3"}))
     assert list_errors(loaded) == ["E110 --config", "E110 run.yaml:15:35"]

@@ -350,7 +350,7 @@ def test_an_aggregator_may_name_its_score(write: Write, before: str) -> None:
 
 
 def test_the_unbiased_forms_are_announced_once(write: Write) -> None:
-    """A file that uses `pass@k` or `pass^k` hears once that they are not the plug-in forms."""
+    """A file that uses `pass@k` or `pass^k` gets one notice that they are not the plug-in forms."""
     functions = ("pass@k, k: 2", "pass^k, k: 2", "pass@k, k: 3")
     (notice,) = load(write, TASK + AGGREGATORS + "".join(map(aggregate, functions))).notices
     assert "unbiased" in notice.message

@@ -23,8 +23,8 @@ PYTHON["compute_scores_snippet"] = "def compute_scores(sample): return {'x': 1}"
 
 @pytest.fixture
 def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
-    """Return what writes a task, a scorer or an action on each line, beside a dataset of two
-    rows.
+    """Return a function that writes a task, a scorer or an action on each line, and a dataset of
+    two rows.
     """
     monkeypatch.chdir(tmp_path)
     row = '{"question": "q", "answer": "A", "completion": "A", "meta": {"a": 1}}\n'

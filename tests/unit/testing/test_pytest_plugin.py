@@ -131,7 +131,7 @@ def test_the_fixture_runs_a_file_within_a_test(tmp_path: Path) -> None:
 
 
 def test_the_plugin_is_an_entry_point() -> None:
-    """Whoever installs answerkey has it."""
+    """It comes with the package."""
     from importlib.metadata import distribution
 
     (point,) = distribution("answerkey").entry_points.select(group="pytest11")

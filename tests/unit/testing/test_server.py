@@ -269,7 +269,7 @@ def test_stop_leaves_nothing_behind() -> None:
 
 
 def test_port_that_is_taken_is_an_error() -> None:
-    """A port that somebody else listens on is an OSError at the start."""
+    """A port that is in use is an OSError at the start."""
     with TestServer() as first, pytest.raises(OSError, match="address"):
         TestServer(port=first.port).start()
 

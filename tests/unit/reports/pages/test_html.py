@@ -61,7 +61,7 @@ def test_a_report_holds_overview_rows_and_samples(small: Run, tmp_path: Path) ->
 def test_a_report_says_what_the_viewer_says(
     make_run: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same rows and samples, whoever shows them, and however many are read together."""
+    """Both show the same rows and samples, however many are read together."""
     run = make_run(rows=list_rows(60))
     blocks = report_on([run], tmp_path / "alone.html")
     table = open_table(run)

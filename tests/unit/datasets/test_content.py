@@ -175,6 +175,5 @@ def test_the_environment_sets_how_long_a_line_may_be(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("ANSWERKEY_MAX_LINE", "off")
     assert find_line_limit() == sys.maxsize
     monkeypatch.setenv("ANSWERKEY_MAX_LINE", "much")
-    with pytest.raises(SpecError, match="`ANSWERKEY_MAX_LINE` is 'much'") as caught:
+    with pytest.raises(SpecError, match=r"^error\[E119\]: .*`ANSWERKEY_MAX_LINE` is 'much'"):
         find_line_limit()
-    assert caught.value.code == "E119"

@@ -53,9 +53,8 @@ def test_a_folder_that_holds_something_is_left_alone(desk: Desk) -> None:
     out.mkdir()
     log = desk.lines("mine.jsonl", ROWS)
     desk.bring(log, out=out)
-    with pytest.raises(SpecError, match="is there already; nothing was written") as caught:
+    with pytest.raises(SpecError, match=r"^error\[E119\]: .*is there already; nothing was written"):
         desk.bring(log, out=out)
-    assert caught.value.code == "E119"
 
 
 def test_nothing_is_left_of_an_import_that_failed(desk: Desk) -> None:

@@ -66,9 +66,8 @@ def test_an_archive_that_was_cut_off_is_refused(desk: Desk) -> None:
     """Its list of members is at its end."""
     path = desk.archive("x.zip", {"a": b"text" * 100})
     path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(DataError, match="not a valid zip archive") as caught:
+    with pytest.raises(DataError, match=r"^error\[E202\]: .*not a valid zip archive"):
         list_members(path)
-    assert caught.value.code == "E202"
 
 
 @pytest.mark.parametrize("place", [-1, 10_000, 2**62])

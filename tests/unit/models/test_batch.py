@@ -622,10 +622,9 @@ def test_max_cost_is_not_passed() -> None:
     """
     desk, budget = Desk(), Budget(max_cost=600)
     connection = replace(reach(), generation=Generation(max_tokens=20))
-    with Kept().open(desk, connection, budget=budget, price=Price(0, 20)) as client:
-        with pytest.raises(SolverError) as caught:
-            client.complete(make_calls(connection, *name_questions(10)))
-        assert caught.value.code == "E305"
+    failing = pytest.raises(SolverError, match=r"^error\[E305\]")
+    with Kept().open(desk, connection, budget=budget, price=Price(0, 20)) as client, failing:
+        client.complete(make_calls(connection, *name_questions(10)))
     assert (budget.spent, desk.sizes) == (500, [3, 1, 1])
 
 
@@ -671,9 +670,8 @@ def test_which_endpoints_take_batches() -> None:
         connect(name, caller=Caller({})).require_batches()
     for name in ("openai/m?api=completions", "gemini/m", "https://me.openai.azure.com/openai/v1#m"):
         match = re.escape(f"`batch=True` cannot be used with `{name}`")
-        with pytest.raises(SpecError, match=match) as caught:
+        with pytest.raises(SpecError, match=rf"^error\[E119\]: .*{match}"):
             connect(name, caller=Caller({})).require_batches()
-        assert caught.value.code == "E119"
 
 
 @given(st.lists(st.integers(1, 60), max_size=20), st.integers(1, 5), st.integers(1, 400))

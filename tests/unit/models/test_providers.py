@@ -163,9 +163,8 @@ def test_what_an_api_cannot_be_sent_is_refused(api: ApiName) -> None:
     The chat API is sent messages as they are.
     """
     for message in NO_TEXT if api != "completions" else NO_TEXT[:-1]:
-        with pytest.raises(SolverError) as caught:
+        with pytest.raises(SolverError, match=r"^error\[E302\]"):
             build(APIS[api], message)
-        assert caught.value.code == "E302"
         assert build(APIS["chat"], message) == {"model": "m", "messages": [message]}
     for source in ("{{ input.mesages }}", '{"q": {{ input.messages[0].content }}}'):
         with pytest.raises(SolverError, match=r"E302.*adapter `mine`, `process_input`: "):

@@ -269,9 +269,8 @@ def test_mistakes_are_said(extraction: dict[str, str], message: str) -> None:
 @pytest.mark.parametrize("name", ["builtin/random", "builtin/constant?choice=A"])
 def test_model_that_reads_nothing_is_refused(name: str) -> None:
     """A built-in model answers questions, and never sees a completion."""
-    with pytest.raises(SpecError, match="cannot read completions") as caught:
+    with pytest.raises(SpecError, match=r"^error\[E301\]: .*cannot read completions"):
         build_scorer().bind(open_model(name), key="quiz")
-    assert caught.value.code == "E301"
 
 
 def test_judge_asks_no_model() -> None:

@@ -124,9 +124,8 @@ def test_snippet_that_cannot_be_loaded_is_the_tasks_trouble() -> None:
     """A snippet that fails before any sample is seen stops the task with E401 and its own
     traceback.
     """
-    with pytest.raises(ScoringError, match="this_is_missing") as caught:
+    with pytest.raises(ScoringError, match=r"(?s)^error\[E401\]: .*this_is_missing"):
         score("import this_is_missing\ndef compute_scores(sample):\n    return {}", 1)
-    assert caught.value.code == "E401"
 
 
 def test_snippet_is_named_for_the_trust_check() -> None:

@@ -12,9 +12,7 @@ from answerkey.reader.characters import (
     WHITE_SPACE,
     compose,
     is_word_character,
-    match_word,
     measure_character,
-    skip_spaces,
 )
 from answerkey.reader.first_character import read_first_character
 
@@ -71,39 +69,6 @@ def test_composing_makes_spellings_equal() -> None:
     assert compose("\u1100\u1161") == "\uac00"
     longest = "a" + "\u0301\u0327" * LONGEST_CHARACTER
     assert compose(longest) == longest
-
-
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
-        ("is it", 2),
-        ("IS", 2),
-        ("since\n", 5),
-        ("", 0),
-        ("!", 0),
-        (" is", 0),
-        ("it", None),
-        ("i", None),
-        ("isn", None),
-        ("is_", None),
-        ("i\u0307s", None),
-        ("\u0131s", None),
-        ("\u0130s", None),
-    ],
-)
-def test_word_is_one_of_those_looked_for_none_or_another(text: str, size: int | None) -> None:
-    """The length of a word that was looked for, in any case.
-
-    0 where there is none; None for another.
-    """
-    assert match_word(text, 0, frozenset({"is", "since"})) == size
-    assert match_word(f"x {text}", 2, frozenset({"is", "since"})) == size
-
-
-def test_spaces_are_skipped_up_to_a_line_break() -> None:
-    """Skipping spaces stops at a line break and at the end."""
-    assert skip_spaces("a \t\u200b\nb", 1) == 4
-    assert skip_spaces("a  ", 1) == 3
 
 
 def test_at_the_end_there_is_no_character() -> None:

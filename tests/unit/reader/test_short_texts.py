@@ -39,6 +39,7 @@ def read(text: str, choices: Sequence[str], options: Sequence[str] | None = None
         ("A ✗\nB ✓", "B", "label_line", "B"),
         ("A.\n\nB.\n\nC.\n\nD.", "NOTHING_STATED", None, None),
         ("choose $A$", "NOTHING_STATED", None, None),
+        ("A - C", "A", "first_label", "A"),
     ],
 )
 def test_letters_are_read_where_they_are_stated(
@@ -71,6 +72,7 @@ def test_digits_are_read_where_they_are_labels(
         ("B Canberra ٢", "B", "first_label", "B Canberra"),
         ("Canberra (B)", "B", "conclusion", "Canberra (B)"),
         ("A. Canberra", "CONTRADICTS_ITSELF", "first_label", "A"),
+        ("A. Sydney\nA. Sydney", "A", "first_label", "A. Sydney"),
     ],
 )
 def test_texts_of_options_are_read_with_their_labels(
@@ -95,6 +97,8 @@ def test_half_of_an_option_is_no_choice() -> None:
         ('__B__"', "B", "unwrapped", "B"),
         ("A or B", "SEVERAL_CHOICES", "as_it_is", "A"),
         ("Answer: b", "B", "after_label", "b"),
+        ("Answer:\nB", "B", "after_label", "B"),
+        ("B because", "B", "as_it_is", "B"),
     ],
 )
 def test_leading_labels_are_read_through_what_wraps_them(
@@ -131,6 +135,7 @@ def test_leading_labels_are_read_through_what_wraps_them(
         ("neither A nor B", "ABC", "C", "elimination", "neither A nor"),
         ("rule out A and B", "ABC", "C", "elimination", "rule out"),
         ("not the option A but B", "ABCD", "B", "conclusion", "not the option A but B"),
+        ("A\nB\nC", "ABC", "NOTHING_STATED", None, None),
     ],
 )
 def test_lists_questions_and_verdicts_are_told_from_answers(
@@ -143,30 +148,25 @@ def test_lists_questions_and_verdicts_are_told_from_answers(
 
 
 @pytest.mark.parametrize(
-    ("text", "options", "answer", "passage"),
+    ("text", "answer", "passage"),
     [
-        (
-            "The answer is A, or the option B.",
-            None,
-            "SEVERAL_CHOICES",
-            "answer is A, or the option B",
-        ),
-        ("The answer is A, B is wrong.", None, "A", "answer is A"),
-        ("The answer is A (unlike\nB) or C.", None, "SEVERAL_CHOICES", "B) or C"),
-        ("The answer is A–C.", None, "SEVERAL_CHOICES", "answer is A–C"),
-        ("The answer is A or", None, "SEVERAL_CHOICES", "answer is A"),
-        ("The answer is A-", None, "A", "answer is A"),
-        ("The answer is A, B-flat.", None, "NOTHING_STATED", None),
-        ("The answer is A or C++.", None, "NOTHING_STATED", None),
-        ("The answer is A or a dog.", None, "A", "answer is A"),
-        ("The answer is A or option b.", None, "SEVERAL_CHOICES", "answer is A or option b"),
+        ("The answer is A, or the option B.", "SEVERAL_CHOICES", "answer is A, or the option B"),
+        ("The answer is A, B is wrong.", "A", "answer is A"),
+        ("The answer is A (unlike\nB) or C.", "SEVERAL_CHOICES", "B) or C"),
+        ("The answer is A–C.", "SEVERAL_CHOICES", "answer is A–C"),
+        ("The answer is A or", "SEVERAL_CHOICES", "answer is A"),
+        ("The answer is A-", "A", "answer is A"),
+        ("The answer is A, B-flat.", "NOTHING_STATED", None),
+        ("The answer is A or C++.", "NOTHING_STATED", None),
+        ("The answer is A or a dog.", "A", "answer is A"),
+        ("The answer is A or option b.", "SEVERAL_CHOICES", "answer is A or option b"),
     ],
 )
 def test_labels_joined_to_others_are_read_with_them(
-    text: str, options: Sequence[str] | None, answer: str, passage: str | None
+    text: str, answer: str, passage: str | None
 ) -> None:
     """Also over a remark in brackets; a label of which something else is said is not joined."""
-    reading = read_stated_answer(text, LETTERS, options)
+    reading = read_stated_answer(text, LETTERS)
     assert (reading.choice or reading.reason, show(text, reading)[2]) == (answer, passage)
 
 
@@ -303,6 +303,10 @@ def test_a_mark_of_an_answer_is_no_label_though_no_choice_is_called_so() -> None
         ("x. Is my answer: B?", "ABCD", "B", "answer_cue", "answer: B"),
         ("가입니다", "가나다라", "가", "label_line", "가입니다"),
         ("정답은 나정답", "가나다라", "NOTHING_STATED", None, None),
+        ("(a) x" + " word" * 20, "ABCD", "A", "first_label", "(a)"),
+        ("B\n# # # # # # # # Question: x\nAnswer: C", "ABCD", "B", "label_line", "B"),
+        ("I choose E", "ABCD", "NOT_A_CHOICE", "chosen", "choose E"),
+        ("I think E", "ABCD", "NOT_A_CHOICE", "chosen", "I think E"),
     ],
 )
 def test_labels_count_as_far_as_a_cue_reaches(
@@ -317,6 +321,14 @@ def test_labels_count_as_far_as_a_cue_reaches(
     [
         ("The answer is B (red", "CONTRADICTS_ITSELF", "answer_cue", "answer is B"),
         ("Blue is it not", "NOTHING_STATED", None, None),
+        (
+            "The answer is **blue** (C)",
+            "CONTRADICTS_ITSELF",
+            "answer_cue",
+            "answer is **blue** (C)",
+        ),
+        ("The answer is B(blue)", "B", "answer_cue", "answer is B(blue)"),
+        ("\ncorrect option option B is correct? no", "NOTHING_STATED", None, None),
         ("The answer is blue because", "B", "answer_cue", "answer is blue"),
         ("The answer is deep * _ * _ * _ blue sea", "NOTHING_STATED", None, None),
         ("[[**", "NOTHING_STATED", None, None),

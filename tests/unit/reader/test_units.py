@@ -280,6 +280,7 @@ def find_text(text: str, options: tuple[str, ...]) -> tuple[str, str] | None:
         ("Paris", ("(A) Paris", "(B) Rome"), ("A", "Paris")),
         ("Paris", ("A. Paris", "B. Rome"), ("A", "Paris")),
         ("none of the above", ("x", "None of the above."), ("B", "none of the above")),
+        ("4.5", ("4", "4.5"), ("B", "4.5")),
     ],
 )
 def test_longest_full_text_is_found(

@@ -51,6 +51,7 @@ LONG_REMARK = "The answer is B (" + "one " * 20 + ")."
         ("B seems fine to me.", None, "NOTHING_STATED", "only_named"),
         ("The answer is D. Then Canberra rocks.", CITIES, "D", None),
         ("The judges' answer is B, as is the jurors'.", None, "B", None),
+        ("Wäre es kalt, wäre es B.", None, "NOTHING_STATED", "only_named"),
     ],
 )
 def test_what_speaks_against_an_answer_is_named(

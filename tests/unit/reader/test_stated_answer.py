@@ -254,6 +254,8 @@ def test_an_option_may_be_named_by_its_place(text: str, choices: str, answer: st
         ("수도는 서울입니다.", ("부산", "서울"), "B"),
         ("I was wrong: it is A", ("right", "wrong"), "A"),
         ("The poet is **Keats (B)**, not Blake (A).", ("Blake", "Keats"), "B"),
+        ("**Paris**", ("**Paris**", "Nice", "Lyon", "Brest"), "A"),
+        ("$\\boxed{\\text{D. } 2 x}$", None, "D"),
     ],
 )
 def test_what_a_reply_names_last_or_alone_is_its_answer(

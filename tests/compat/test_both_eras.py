@@ -102,7 +102,7 @@ def write_recorded(folder: Path, **definition: object) -> Path:
     ],
 )
 def test_later_names_exist_without_a_prompt(tmp_path: Path, value: str, accuracy: float) -> None:
-    """A recorded text is an exchange of one message; a text that nobody said is none."""
+    """A recorded text is an exchange of one message; a message that was not recorded is None."""
     scorer = {"type": "string_equals", "ground_truth": "{{ sample.answer }}", "value": value}
     run = answerkey.run(write_recorded(tmp_path, scorers=[scorer]), out=tmp_path / "out")
     assert run.tasks["t"].metrics["Accuracy"].value == accuracy

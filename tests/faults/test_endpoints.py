@@ -43,7 +43,7 @@ def connect(server: TestServer) -> Connection:
 
 
 def make_calls(connection: Connection, count: int) -> list[Call]:
-    """Return so many different calls."""
+    """Return this many different calls."""
     calls = []
     for number in range(count):
         messages = [{"role": "user", "content": f"question {number}"}]
@@ -52,7 +52,7 @@ def make_calls(connection: Connection, count: int) -> list[Call]:
 
 
 def complete(server: TestServer, count: int, **settings: Any) -> Sequence[Completion]:  # noqa: ANN401  # of CallSettings
-    """Return the completions of so many calls by a client with these settings."""
+    """Return the completions of this many calls by a client with these settings."""
     connection = connect(server)
     with ModelClient(connection, CallSettings(**settings)) as client:
         return client.complete(make_calls(connection, count))

@@ -99,7 +99,7 @@ def check_batch(raw: bytes) -> None:
 
 
 def check_message(raw: bytes) -> None:
-    """Require that what a file holds as a reply is a completion, whatever its shape."""
+    """Require that any value in a file is read as a completion, whatever its shape."""
     value = read_value(decode(raw))
     completion = read_message(value)
     assert completion.status is not CompletionStatus.ERROR

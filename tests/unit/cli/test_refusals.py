@@ -87,8 +87,8 @@ def test_a_command_that_cannot_be_done_is_explained(
     refused = call(*line.split())
     assert refused.code == 2
     assert refused.err.startswith(f"error[{code}]: ")
-    said, _, help_said = refused.err.partition("  = help: ")
-    assert (message in said, hint in help_said) == (True, True), refused.err
+    explanation, _, help_said = refused.err.partition("  = help: ")
+    assert (message in explanation, hint in help_said) == (True, True), refused.err
     assert "--json" in line or refused.out == ""
     assert call(*line.split(), "--json").json["errors"][0]["code"] == code
     assert [path for path in sorted(folder.rglob("*")) if path.name != "imported"] == before

@@ -48,19 +48,19 @@ def make_rows(count: int) -> list[Row]:
 
 def audit(*paths: Path, **options: Any) -> DatasetAudit:  # noqa: ANN401 - the options of the verb
     """Return the audit of the only dataset."""
-    (found,) = ak.audit_dataset(*paths, **options)
-    return found
+    (result,) = ak.audit_dataset(*paths, **options)
+    return result
 
 
-def find(found: DatasetAudit, kind: str) -> DatasetFinding:
+def find(result: DatasetAudit, kind: str) -> DatasetFinding:
     """Return the only finding of a kind."""
-    (finding,) = [one for one in found.findings if one.kind == kind]
+    (finding,) = [entry for entry in result.findings if entry.kind == kind]
     return finding
 
 
-def count(found: DatasetAudit) -> dict[str, int]:
+def count(result: DatasetAudit) -> dict[str, int]:
     """Return the findings with their counts."""
-    return {finding.kind: finding.count for finding in found.findings}
+    return {finding.kind: finding.count for finding in result.findings}
 
 
 def test_sound_questions_have_no_findings(tmp_path: Path) -> None:
@@ -126,8 +126,8 @@ def test_findings_say_where_and_what(tmp_path: Path) -> None:
     assert example.note == "'E', choices A, B, C, D"
     assert truth.sentence == "1 of 8 (12.5 %) rows have a truth that is not among their choices."
     path = write(tmp_path, ODD["options that speak of the others"][0])
-    others = find(audit(path), "REFERS_TO_OTHERS")
-    assert others.sentence.endswith("such an option is right in 1 of 2 (50.0 %).")
+    finding = find(audit(path), "REFERS_TO_OTHERS")
+    assert finding.sentence.endswith("such an option is right in 1 of 2 (50.0 %).")
 
 
 def test_repeated_questions_are_found(tmp_path: Path) -> None:
@@ -145,9 +145,9 @@ def test_repeated_questions_are_found(tmp_path: Path) -> None:
     assert count(result) == {"CONTRADICTING_TRUTHS": 1, "DUPLICATE_QUESTIONS": 2}
     (example,) = find(result, "DUPLICATE_QUESTIONS").examples
     assert example.note == "like 000022 (line 22) and 1 more"
-    wide = "".join(chr(ord(one) + 0xFEE0) if one.isalnum() else one for one in text)
-    other = make_row(text, "B", ["Sydney", "Canberra", "Perth", "Darwin"])  # another question
-    for row, duplicates in ((make_row(wide, "B"), 1), (other, 0)):
+    wide = "".join(chr(ord(sign) + 0xFEE0) if sign.isalnum() else sign for sign in text)
+    different = make_row(text, "B", ["Sydney", "Canberra", "Perth", "Darwin"])  # another question
+    for row, duplicates in ((make_row(wide, "B"), 1), (different, 0)):
         result = audit(write(tmp_path, [*make_rows(20), make_row(text, "B"), row]))
         assert count(result).get("DUPLICATE_QUESTIONS", 0) == duplicates
 

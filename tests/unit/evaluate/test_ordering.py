@@ -76,7 +76,7 @@ def always_first(
 
 def read_numbers(run: ak.Run) -> dict[str, float | None]:
     """Return the values of all metrics by name."""
-    return {name: one.value for name, one in run.metrics.items()}
+    return {name: value.value for name, value in run.metrics.items()}
 
 
 def test_every_sample_is_shown_in_every_rotation() -> None:
@@ -171,8 +171,8 @@ def test_every_file_format_has_the_same_shuffles(write: Write) -> None:
         ak.run(task, dataset=folder / name, model="builtin/longest", out=folder / f"{name}.run")
         for name in ("rows.jsonl", "data.yaml")
     ]
-    one, two = (reopen(run).read(range(20)).samples.values("options") for run in runs)
-    assert one == two
+    first, second = (reopen(run).read(range(20)).samples.values("options") for run in runs)
+    assert first == second
 
 
 def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,13 +191,13 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_recorded_completions_say_in_which_order_they_were_asked() -> None:
     """A column `option_order` names at each place the option of the dataset that stood there."""
-    said: list[dict[str, object]] = [
+    replies: list[dict[str, object]] = [
         {"sample_id": "000001", "option_order": ["C", "A", "B"], "completion": "B"},
         {"sample_id": "000001", "option_order": "ABC", "completion": "A"},
         {"sample_id": "000002", "option_order": [3, 2, 1, 0], "completion": "C"},
         {"sample_id": "000003", "option_order": None, "completion": "A"},
     ]
-    run = ak.score(make_task(), ROWS, said)
+    run = ak.score(make_task(), ROWS, replies)
     numbers = read_numbers(run)
     assert numbers["Accuracy"] == pytest.approx(2 / 3)
     assert (numbers["order_all_right"], numbers["order_consistency"]) == (1.0, 1.0)
@@ -214,7 +214,7 @@ def test_an_order_that_is_none_is_refused(order: object) -> None:
 
 
 def test_completions_without_an_order_are_refused() -> None:
-    """Nobody can tell which option a letter meant.
+    """Without the order, the option behind a letter is unknown.
 
     In the order of the file it is the letter itself.
     """
@@ -289,7 +289,7 @@ def order_by(options: str, **orders: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("changes", "code", "said"),
+    ("changes", "code", "message"),
     [
         ({"scorers": [EQUALS]}, "E108", "moves the options"),
         (order_by("options", orders="some"), "E108", "`orders` is"),
@@ -300,20 +300,20 @@ def order_by(options: str, **orders: str) -> dict[str, Any]:
     ],
 )
 def test_what_does_not_follow_the_order_is_refused(
-    write: Write, changes: dict[str, Any], code: str, said: str
+    write: Write, changes: dict[str, Any], code: str, message: str
 ) -> None:
     """A scorer that would read the wrong truth, and a setting that cannot be carried out, are
     errors.
     """
     folder = write(**changes).folder
-    found = ak.check(folder / "task.yaml", dataset=str(folder / "rows.jsonl")).errors
-    assert any(one.code == code and said in one.message for one in found), found
+    errors = ak.check(folder / "task.yaml", dataset=str(folder / "rows.jsonl")).errors
+    assert any(error.code == code and message in error.message for error in errors), errors
 
 
 def test_the_summary_says_what_the_order_does() -> None:
     """It names the orders, the numbers, the recalls, and what was left in place."""
-    said = str(always_first())
-    assert "choice order  rotations: 3 samples, 8 rows" in said
-    assert "right in all orders (circular)       0.00 %" in said
-    assert "RStd of the recalls: 43.3013 points" in said
-    assert "1 sample left in place: an option names the letters of others" in said
+    summary = str(always_first())
+    assert "choice order  rotations: 3 samples, 8 rows" in summary
+    assert "right in all orders (circular)       0.00 %" in summary
+    assert "RStd of the recalls: 43.3013 points" in summary
+    assert "1 sample left in place: an option names the letters of others" in summary

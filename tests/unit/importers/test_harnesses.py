@@ -52,7 +52,7 @@ def ranked(
         "arguments": {
             f"gen_args_{at}": {"arg_0": "Which?", "arg_1": text} for at, text in enumerate(texts)
         },
-        "resps": [[one] for one in results],
+        "resps": [[scored] for scored in results],
         "filtered_resps": results,
         "filter": "none",
         "metrics": ["acc", "acc_norm"],
@@ -65,9 +65,9 @@ def ranked(
 def test_a_line_of_a_task_that_generates(desk: Desk) -> None:
     """The row is what was asked, the reply is scored anew, and their verdict comes along."""
     result = desk.bring(desk.lines(MAPS, [generated(), generated(7, "(A)", "A")]))
-    told = result.tasks[0].description
+    description = result.tasks[0].description
     assert (result.kind, result.samples) == ("lm-eval", 2)
-    assert (told.task, told.score) == ("maps", "exact_match,none")
+    assert (description.task, description.score) == ("maps", "exact_match,none")
     assert desk.asked()[0] == {
         "sample_id": "maps/0", "question": "Which?", "options": ["Paris", "Lyon"],
         "choices": ["A", "B"], "answer": "B", "category": "maps", "original": ROW,
@@ -152,8 +152,11 @@ def test_a_folder_of_a_run_holds_its_tasks_and_its_numbers(desk: Desk) -> None:
     numbers = {"results": {"one": {"exact_match,none": 1.0}}, "model_name": "some/model"}
     desk.json(f"{folder}/results_{STAMP}.json", numbers)
     result = desk.bring(desk.folder / "logs")
-    told = [task.description for task in result.tasks]
-    assert [(one.task, one.model) for one in told] == [("one", "some/model"), ("two", "some/model")]
+    held = [task.description for task in result.tasks]
+    assert [(about.task, about.model) for about in held] == [
+        ("one", "some/model"),
+        ("two", "some/model"),
+    ]
     assert desk.asked("sample_id", task="one") == ["one/0"]
     assert desk.said("sample_id", "completion", task="two") == [("two/0", "B.")]
     assert "1 files of earlier runs are skipped" in result.notices[0].message
@@ -181,7 +184,7 @@ def test_older_logs_keep_arguments_as_lists_and_chats_as_texts(desk: Desk) -> No
         generated(1, arguments={"gen_args_0": {"arg_0": [chat], "arg_1": {}}}),
     ]
     desk.bring(desk.lines(MAPS, rows))
-    assert [one[0]["content"] for one in desk.said("prompt")] == ["Old prompt", "Which?"]
+    assert [prompt[0]["content"] for prompt in desk.said("prompt")] == ["Old prompt", "Which?"]
 
 
 def test_a_task_without_choices_is_compared_as_text(desk: Desk) -> None:
@@ -218,9 +221,9 @@ def details(text: str = "B", **fields: Any) -> dict[str, Any]:  # noqa: ANN401
     """Return a row as lighteval writes it."""
     query = "Which?\nA. one\nB. two\nAnswer:"
     doc = {"query": query, "choices": [" A", " B"], "gold_index": 1, "id": "7", "task_name": "arc"}
-    said = {"input": "Which?", "text": [text], "text_post_processed": ["B"], "logprobs": []}
-    doc, said = doc | fields.get("doc", {}), said | fields.get("said", {})
-    return {"doc": doc, "metric": {"acc": 1.0}, "model_response": said}
+    reply = {"input": "Which?", "text": [text], "text_post_processed": ["B"], "logprobs": []}
+    doc, reply = doc | fields.get("doc", {}), reply | fields.get("said", {})
+    return {"doc": doc, "metric": {"acc": 1.0}, "model_response": reply}
 
 
 def write(desk: Desk, rows: list[dict[str, Any]], name: str = NAME) -> Path:
@@ -233,8 +236,8 @@ def write(desk: Desk, rows: list[dict[str, Any]], name: str = NAME) -> Path:
 def test_a_row_of_details_is_a_question_and_a_reply(desk: Desk) -> None:
     """Choices that are labels leave the options to the prompt; the folders name the model."""
     log = write(desk, [details()])
-    told = desk.bring(desk.folder / "details").tasks[0].description
-    assert (told.task, told.score) == ("leaderboard|arc|5", "acc")
+    description = desk.bring(desk.folder / "details").tasks[0].description
+    assert (description.task, description.score) == ("leaderboard|arc|5", "acc")
     columns = ("sample_id", "choices", "options", "answer")
     assert desk.asked(*columns) == [("7", ["A", "B"], ["one", "two"], "B")]
     assert desk.said("completion", "imported_score", "imported_answer") == [("B", 1.0, "B")]
@@ -271,9 +274,9 @@ def test_other_options_in_the_prompt_stay_in_the_question(desk: Desk) -> None:
 
 def test_choices_by_log_probability_are_ranked(desk: Desk) -> None:
     """Texts of choices become options with letters."""
-    said = {"text": [], "text_post_processed": [], "logprobs": [-3.0, -1.0]}
+    reply = {"text": [], "text_post_processed": [], "logprobs": [-3.0, -1.0]}
     desk.bring(
-        write(desk, [details(doc={"choices": [" Rome", " Bern"], "query": "Which?"}, said=said)])
+        write(desk, [details(doc={"choices": [" Rome", " Bern"], "query": "Which?"}, said=reply)])
     )
     assert desk.asked("options") == [["Rome", "Bern"]]
     assert desk.said("completion", "imported_answer") == [("B", "B")]
@@ -286,7 +289,7 @@ BODY = {"gen_args_0": {"arg_0": [CHAT], "arg_1": {"until": ["Q:"]}}}
 
 
 @pytest.mark.parametrize(
-    ("doc", "asked"),
+    ("doc", "question"),
     [
         ({"Question": "Which?", "choice1": "Lyon", "choice2": "Paris", "answer": "(B)"}, "Which?"),
         ({"id": "m", "question": {"stem": "Which?", "choices": [{"text": "Lyon", "label": "A"},
@@ -298,20 +301,22 @@ BODY = {"gen_args_0": {"arg_0": [CHAT], "arg_1": {"until": ["Q:"]}}}
         ({}, "Tell me: Which?"),
     ],
 )  # fmt: skip
-def test_options_stand_in_columns_or_prompts(desk: Desk, doc: dict[str, Any], asked: str) -> None:
+def test_options_stand_in_columns_or_prompts(
+    desk: Desk, doc: dict[str, Any], question: str
+) -> None:
     """A truth may be in brackets; of two orders, that of the prompt is what the model saw."""
     desk.bring(desk.lines(MAPS, [generated(doc=doc, target="(B)", arguments=BODY, text="(B)")]))
     assert desk.asked("question", "options", "choices", "answer") == [
-        (asked, ["Lyon", "Paris"], ["A", "B"], "B")
+        (question, ["Lyon", "Paris"], ["A", "B"], "B")
     ]
     assert desk.said("imported_answer") == ["B"]
 
 
 def test_continuations_that_are_letters_leave_the_options_to_the_prompt(desk: Desk) -> None:
     """A passage stays."""
-    asked = "Read: They met.\nWhich?\nA. Lyon\nB. Paris\nAnswer:"
+    prompt = "Read: They met.\nWhich?\nA. Lyon\nB. Paris\nAnswer:"
     arguments = {
-        f"gen_args_{n}": {"arg_0": asked, "arg_1": f" {one}"} for n, one in enumerate("AB")
+        f"gen_args_{n}": {"arg_0": prompt, "arg_1": f" {letter}"} for n, letter in enumerate("AB")
     }
     doc = {"question": "Which?", "context": "They met."}
     desk.bring(desk.lines(MAPS, [ranked(doc=doc, arguments=arguments)]))

@@ -66,9 +66,9 @@ def test_a_state_is_a_question_with_the_verdict_of_its_statistics(desk: Desk) ->
     """The truth is the label of the reference that is tagged; statistics come in any order."""
     log = write_run(desk, [state(1), state(2, "A or B")], [stats(2, 0.0), stats(1, 1.0)])
     result = desk.bring(log)
-    told = result.tasks[0].description
-    assert (result.kind, told.task, told.model) == ("helm", "mmlu:subject=maps", "some/model")
-    assert (told.score, result.tasks[0].imported_mean) == ("exact_match", 0.5)
+    about = result.tasks[0].description
+    assert (result.kind, about.task, about.model) == ("helm", "mmlu:subject=maps", "some/model")
+    assert (about.score, result.tasks[0].imported_mean) == ("exact_match", 0.5)
     assert desk.asked()[0] == {
         "sample_id": "id1",
         **WHICH,
@@ -81,7 +81,7 @@ def test_a_state_is_a_question_with_the_verdict_of_its_statistics(desk: Desk) ->
 def test_references_asked_one_by_one_are_ranked(desk: Desk) -> None:
     """The log-probability of each is that of its last tokens, compared for one token."""
 
-    def one(number: int, place: int, logprob: float) -> dict[str, Any]:
+    def ask(number: int, place: int, logprob: float) -> dict[str, Any]:
         tokens = [{"text": "Which?", "logprob": -9.0}, {"text": " one", "logprob": logprob}]
         parts = state(
             number, result={"success": True, "completions": [{"text": "", "tokens": tokens}]}
@@ -89,12 +89,12 @@ def test_references_asked_one_by_one_are_ranked(desk: Desk) -> None:
         del parts["output_mapping"]
         return {**parts, "reference_index": place, "request_mode": "original"}
 
-    states = [one(1, 0, -2.0), one(1, 1, -1.0), one(2, 0, -1.0), one(2, 1, -2.0)]
+    states = [ask(1, 0, -2.0), ask(1, 1, -1.0), ask(2, 0, -1.0), ask(2, 1, -2.0)]
     desk.bring(write_run(desk, states, method="multiple_choice_separate_original"))
     assert desk.said("completion") == ["B", "A"]
     ranking = desk.said("logprobs")[0]["ranking"]
-    assert [one["continuation"] for one in ranking] == [" one", " two"]
-    assert [one["logprob"] for one in ranking] == [-2.0, -1.0]
+    assert [entry["continuation"] for entry in ranking] == [" one", " two"]
+    assert [entry["logprob"] for entry in ranking] == [-2.0, -1.0]
     assert "choice_probabilities" in desk.text("run.yaml")
 
 

@@ -66,9 +66,8 @@ def test_an_archive_that_was_cut_off_is_refused(desk: Desk) -> None:
     """Its list of members is at its end."""
     path = desk.archive("x.zip", {"a": b"text" * 100})
     path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(DataError, match="not a valid zip archive") as caught:
+    with pytest.raises(DataError, match=r"^error\[E202\]: .*not a valid zip archive"):
         list_members(path)
-    assert caught.value.code == "E202"
 
 
 @pytest.mark.parametrize("place", [-1, 10_000, 2**62])
@@ -185,13 +184,13 @@ def test_yaml_of_an_import_is_read_back_whatever_a_log_is_called(desk: Desk) -> 
         "target": "A",
         "filter": "none",
     }
-    said = {
+    names = {
         "resps": [["A"]],
         "filtered_resps": ["A"],
         "metrics": ["exact_match"],
         "exact_match": 1.0,
     }
-    desk.lines("samples_x_2026-01-01T00-00-00.jsonl", [row | said])
+    desk.lines("samples_x_2026-01-01T00-00-00.jsonl", [row | names])
     desk.json("results_2026-01-01T00-00-00.json", {"model_name": name, "results": {}})
     result = desk.bring(desk.folder / "samples_x_2026-01-01T00-00-00.jsonl")
     assert result.tasks[0].description.model == name

@@ -57,9 +57,9 @@ def test_predictions_and_reviews_are_joined_by_their_index(desk: Desk) -> None:
     """Whatever the order of their lines; the options are read in the prompt."""
     predictions, reviews = [prediction(1, "A"), prediction(0)], [review(0), review(1, 0.0)]
     result = desk.bring(write_run(desk, predictions=predictions, reviews=reviews))
-    told = result.tasks[0].description
-    assert (result.kind, told.task, told.model) == ("evalscope", "arc_easy", "some-model")
-    assert (told.score, result.tasks[0].imported_mean) == ("accuracy", 0.5)
+    about = result.tasks[0].description
+    assert (result.kind, about.task, about.model) == ("evalscope", "arc_easy", "some-model")
+    assert (about.score, result.tasks[0].imported_mean) == ("accuracy", 0.5)
     assert desk.asked()[0] == {"sample_id": "1", **WHICH, "original": {"subject": "maps"}}
     names = "completion imported_score finish_reason prompt_tokens completion_tokens latency"
     columns = names.split()

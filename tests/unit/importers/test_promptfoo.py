@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 def row(number: int = 0, text: str = "B", **fields: Any) -> dict[str, Any]:  # noqa: ANN401
     """Return a row of promptfoo's results."""
-    named = {"question": "Which?", "options": ["one", "two"], "answer": "B", "level": 3}
+    variables = {"question": "Which?", "options": ["one", "two"], "answer": "B", "level": 3}
     return {
         "promptIdx": 0,
         "testIdx": number,
         "provider": {"id": "openai:some-model", "label": ""},
         "prompt": {"raw": "Which?\nA. one\nB. two", "label": "plain"},
-        "vars": named,
-        "testCase": {"vars": named, "assert": [{"type": "contains", "value": "B"}]},
+        "vars": variables,
+        "testCase": {"vars": variables, "assert": [{"type": "contains", "value": "B"}]},
         "response": {
             "output": text,
             "tokenUsage": {"prompt": 9, "completion": 1},
@@ -49,8 +49,8 @@ def whole(*rows: dict[str, Any]) -> dict[str, Any]:
 def test_a_row_is_a_test_with_its_variables(desk: Desk) -> None:
     """Success is the verdict."""
     result = desk.bring(desk.json("res.json", whole(row(), row(1, "A", success=False))))
-    told = result.tasks[0].description
-    assert (result.kind, told.model, told.score) == ("promptfoo", "openai:some-model", "success")
+    about = result.tasks[0].description
+    assert (result.kind, about.model, about.score) == ("promptfoo", "openai:some-model", "success")
     assert desk.asked()[0] == {"sample_id": "0", **WHICH, "original": {"level": 3}}
     columns = ("completion", "imported_score", "latency", "prompt_tokens", "finish_reason")
     assert desk.said(*columns) == [("B", 1.0, 0.5, 9, "stop"), ("A", 0.0, 0.5, 9, "stop")]
@@ -60,11 +60,11 @@ def test_a_row_is_a_test_with_its_variables(desk: Desk) -> None:
 
 def test_an_assertion_says_what_is_right_where_no_variable_does(desk: Desk) -> None:
     """The strictest counts; the options stand in the prompt."""
-    one = row(vars={"text": "Which?"})
-    one["testCase"] = {
+    test = row(vars={"text": "Which?"})
+    test["testCase"] = {
         "assert": [{"type": "icontains", "value": "a"}, {"type": "equals", "value": "two"}]
     }
-    desk.bring(desk.json("res.json", whole(one)))
+    desk.bring(desk.json("res.json", whole(test)))
     assert desk.asked("answer", "options") == [("B", ["one", "two"])]
 
 
@@ -120,16 +120,16 @@ def test_the_first_prompt_is_that_of_the_evaluation_and_repeats_are_trials(desk:
 
 def test_a_truth_that_nothing_states_is_an_error_with_the_variables(desk: Desk) -> None:
     """A flag says which variable it is; `letter` is known."""
-    one = row(vars={"text": "Which?", "solution": "B"})
-    one["testCase"] = {"assert": [{"type": "javascript", "value": "1"}]}
-    log = desk.json("res.json", whole(one))
+    test = row(vars={"text": "Which?", "solution": "B"})
+    test["testCase"] = {"assert": [{"type": "javascript", "value": "1"}]}
+    log = desk.json("res.json", whole(test))
     error = desk.refuse("1 tests have no truth", log)
     assert str(error.hint).endswith("variables: `text`, `solution`")
     for role in ("answer", "truth"):
         desk.bring(log, columns={role: "solution"})
         assert desk.asked("answer") == ["B"]
-    one["vars"] = {"text": "Which?", "letter": "B"}
-    desk.bring(desk.json("res.json", whole(one)))
+    test["vars"] = {"text": "Which?", "letter": "B"}
+    desk.bring(desk.json("res.json", whole(test)))
     assert desk.asked("answer") == ["B"]
 
 
@@ -180,8 +180,8 @@ def test_verdicts_trials_and_failed_calls_come_back(desk: Desk) -> None:
 def platform_log(**fields: Any) -> dict[str, Any]:  # noqa: ANN401
     """Return a log as the platform writes it, without a task that could be used."""
     noted = {"predicted_choice": "B", "ground_truth_choice": "B", "choices": ["A", "B"]}
-    named = {"scorer_key": "mcqa", "scorer_purpose": "score"}
-    scores = [{**named, "values": {"is_correct": 1.0}, "metadata": noted}]
+    scorer = {"scorer_key": "mcqa", "scorer_purpose": "score"}
+    scores = [{**scorer, "values": {"is_correct": 1.0}, "metadata": noted}]
     message = {"role": "assistant", "content": "B", "refusal": None}
     trial = {
         "index": 0,

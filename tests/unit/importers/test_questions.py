@@ -228,5 +228,8 @@ def test_prompts_become_messages_whatever_their_form() -> None:
     assert read_messages(parts) == [{"role": "user", "content": "a\nb"}]
     turns = [{"role": "HUMAN", "prompt": "Which?"}, {"role": "BOT", "prompt": "A"}]
     result = read_messages(turns)
-    assert [tuple(one.values()) for one in result or ()] == [("user", "Which?"), ("assistant", "A")]
+    assert [tuple(turn.values()) for turn in result or ()] == [
+        ("user", "Which?"),
+        ("assistant", "A"),
+    ]
     assert (find_question(result), read_messages(None)) == ("Which?", None)

@@ -218,11 +218,11 @@ def list_files() -> Iterator[tuple[Path, Path]]:
         yield file, file
 
 
-def summarise(found: Imported) -> list[tuple[Any, ...]]:
+def summarise(result: Imported) -> list[tuple[Any, ...]]:
     """Return the numbers of an import."""
     return [
         (task.key, task.samples, task.num_trials, task.judged, task.imported_mean)
-        for task in found.tasks
+        for task in result.tasks
     ]
 
 
@@ -234,7 +234,7 @@ def test_no_broken_file_changes_a_number_in_silence(tmp_path: Path, log: Path, f
     not.
     """
     sound = import_log("auto", log, out=tmp_path / "sound")
-    known = Counter(notice.message for notice in sound.notices)
+    messages = Counter(notice.message for notice in sound.notices)
     silent = []
     for name, change in BREAKS.items():
         copy = tmp_path / name / log.name
@@ -249,6 +249,6 @@ def test_no_broken_file_changes_a_number_in_silence(tmp_path: Path, log: Path, f
         except AnswerkeyError:
             continue
         notices = Counter(notice.message for notice in result.notices)
-        if summarise(result) != summarise(sound) and not notices - known:
+        if summarise(result) != summarise(sound) and not notices - messages:
             silent.append(name)
     assert silent == []

@@ -48,11 +48,14 @@ def test_columns_are_known_by_the_names_that_people_give_them(desk: Desk) -> Non
 
 def test_json_lines_with_places_messages_and_trials(desk: Desk) -> None:
     """An index is a place, a message is what it says, and a score is a verdict."""
-    asked = {"question": "Which?", "choices": ["x", "yy"]}
-    said, refused = ({"role": "assistant", "content": "B"}, {"role": "assistant", "refusal": "no"})
+    question = {"question": "Which?", "choices": ["x", "yy"]}
+    message, refused = (
+        {"role": "assistant", "content": "B"},
+        {"role": "assistant", "refusal": "no"},
+    )
     rows = [
-        {"id": "a", **asked, "answer_index": 1, "is_correct": True, "output": said},
-        {"id": "b", **asked, "answer_index": 0, "is_correct": False, "output": refused},
+        {"id": "a", **question, "answer_index": 1, "is_correct": True, "output": message},
+        {"id": "b", **question, "answer_index": 0, "is_correct": False, "output": refused},
     ]
     assert desk.bring(desk.lines("mine.jsonl", rows)).tasks[0].statuses == {"OK": 1, "REFUSED": 1}
     assert (desk.asked("answer"), desk.said("imported_score")) == (["B", "A"], [1.0, 0.0])
@@ -65,8 +68,8 @@ def test_the_caller_says_which_column_is_what(desk: Desk) -> None:
     log = desk.lines("mine.jsonl", [{"frage": "?", "loesung": "A", "sagt": "A", "output": "no"}])
     desk.bring(log, columns={"question": "frage", "answer": "loesung", "completion": "sagt"})
     assert (desk.asked("question"), desk.said("completion")) == (["?"], ["A"])
-    said = {"gpt-4": {"1": "no"}, "gpt-4.1": "A"}
-    log = desk.lines("mine.jsonl", [{"question": "?", "answer": "A", "completions": said}])
+    replies = {"gpt-4": {"1": "no"}, "gpt-4.1": "A"}
+    log = desk.lines("mine.jsonl", [{"question": "?", "answer": "A", "completions": replies}])
     desk.bring(log, columns={"completion": "completions.gpt-4.1"})
     assert desk.said("completion") == ["A"]
 
@@ -108,11 +111,11 @@ def test_choices_that_no_row_lists_are_told_from_the_truths(desk: Desk) -> None:
 
 def listed(number: int = 70, **fields: Any) -> dict[str, Any]:  # noqa: ANN401
     """Return a row as MMLU-Pro's evaluation writes it."""
-    asked = {
+    question = {
         "question": "Which?", "options": ["one", "two", "three"], "answer": "C", "answer_index": 2,
     }  # fmt: skip
     return {
-        "question_id": number, **asked, "cot_content": "", "category": "maps", "src": "made",
+        "question_id": number, **question, "cot_content": "", "category": "maps", "src": "made",
         "pred": "C", "model_outputs": "The answer is (C).", **fields,
     }  # fmt: skip
 
@@ -121,10 +124,10 @@ def test_a_row_is_a_question_a_reply_and_a_reading(desk: Desk) -> None:
     """Whether they were right follows from what they read; where they guess there is no verdict."""
     rows = [listed(), listed(71, pred="A"), listed(72, pred=None)]
     result = desk.bring(desk.json("model_outputs_some-model_5shots.json", rows))
-    told = result.tasks[0].description
+    description = result.tasks[0].description
     assert (result.kind, result.tasks[0].judged) == ("mmlu-pro", 2)
     assert result.tasks[0].imported_mean == 0.5
-    assert told.model == "some-model"
+    assert description.model == "some-model"
     original = {"question_id": 70, "answer": "C", "answer_index": 2, "cot_content": ""}
     assert desk.asked()[0] == {
         "sample_id": "70", "question": "Which?", "options": ["one", "two", "three"],
@@ -139,10 +142,10 @@ def test_a_row_is_a_question_a_reply_and_a_reading(desk: Desk) -> None:
 
 def test_the_text_may_stand_under_other_names(desk: Desk) -> None:
     """In some files it is `generated_text`, or a list; the file may be compressed."""
-    one = listed(generated_text="B")
-    del one["model_outputs"]
+    row = listed(generated_text="B")
+    del row["model_outputs"]
     log = desk.folder / "x.json.gz"
-    log.write_bytes(gzip.compress(json.dumps([one, listed(71, model_outputs=["A"])]).encode()))
+    log.write_bytes(gzip.compress(json.dumps([row, listed(71, model_outputs=["A"])]).encode()))
     desk.bring(log, "mmlu-pro")
     assert desk.said("completion") == ["B", "A"]
 
@@ -197,13 +200,13 @@ def test_answers_find_their_questions_in_any_order(desk: Desk) -> None:
     """By `custom_id`, which is the sample's id."""
     log = desk.lines("output.jsonl", [chat("q-2", "B"), chat("q-1", "A", "length")])
     result = desk.bring(log, dataset=desk.lines("questions.jsonl", QUESTIONS))
-    told = result.tasks[0].description
+    description = result.tasks[0].description
     assert (result.kind, result.samples, result.tasks[0].judged) == ("openai-batch", 2, 0)
-    assert told.model == "gpt-x"
-    asked = desk.asked("sample_id", "question", "answer")
-    assert asked == [("q-1", "First?", "A"), ("q-2", "Second?", "B")]
-    said = desk.said("sample_id", "completion", "finish_reason")
-    assert said == [("q-1", "A", "length"), ("q-2", "B", "stop")]
+    assert description.model == "gpt-x"
+    questions = desk.asked("sample_id", "question", "answer")
+    assert questions == [("q-1", "First?", "A"), ("q-2", "Second?", "B")]
+    replies = desk.said("sample_id", "completion", "finish_reason")
+    assert replies == [("q-1", "A", "length"), ("q-2", "B", "stop")]
 
 
 OPENAI_LINES = [
@@ -235,8 +238,8 @@ def test_lines_of_batches_say_what_became_of_them(desk: Desk, kind: str) -> None
     """Chat and text completions, responses, messages, errors of the call and of the batch."""
     lines = BATCHES[kind]
     rows = [{**row, "custom_id": str(number)} for number, (row, _) in enumerate(lines)]
-    found = desk.bring(desk.lines("output.jsonl", rows))
-    assert (found.kind, found.has_questions) == (kind, False)
+    imported = desk.bring(desk.lines("output.jsonl", rows))
+    assert (imported.kind, imported.has_questions) == (kind, False)
     assert desk.said("completion_status") == [status for _, status in lines]
     names = [path.relative_to(desk.out).as_posix() for path in desk.out.rglob("*.*")]
     assert sorted(names) == ["import.json", "output/completions.jsonl"]
@@ -256,7 +259,7 @@ def test_output_and_error_files_may_lie_in_one_folder(desk: Desk) -> None:
 
 
 def test_answers_that_belong_to_no_question_are_refused(desk: Desk) -> None:
-    """The dataset is another, or not there; nobody can tell whose a line without an id is."""
+    """The dataset is another, or not there; a line without an id cannot be matched."""
     questions = desk.lines("questions.jsonl", QUESTIONS)
     log = desk.lines("output.jsonl", [chat("q-9", "A")])
     desk.refuse(r"completions without a question: 1 \(`q-9`\)", log, dataset=questions)
@@ -292,8 +295,12 @@ def test_a_shared_row_is_a_question_a_reply_and_a_verdict(desk: Desk) -> None:
     desk.json("model/x.json", {"schema_version": "0.3.0", "evaluation_id": "arc/model/1"})
     desk.lines("model/x_samples.jsonl", [shared()])
     result = desk.bring(desk.folder / "model")
-    told = result.tasks[0].description
-    assert (result.kind, told.task, told.model) == ("every_eval_ever", "arc", "org/model")
+    description = result.tasks[0].description
+    assert (result.kind, description.task, description.model) == (
+        "every_eval_ever",
+        "arc",
+        "org/model",
+    )
     assert desk.asked() == [
         {"sample_id": "7", **WHICH, "category": "maps", "original": {"subject": "maps"}}
     ]
@@ -314,7 +321,7 @@ def test_replies_are_trials_the_last_turn_an_error_or_silence(desk: Desk) -> Non
     ]
     desk.bring(desk.lines("rows.jsonl", rows))
     replies = desk.said("sample_id", "trial", "completion", "completion_status")
-    assert [one[2:] for one in [reply for reply in replies if reply[1] == 0]] == [
+    assert [row[2:] for row in [reply for reply in replies if reply[1] == 0]] == [
         ("A", "OK"), ("C", "OK"), (None, "ERROR"), (None, "NO_TEXT"),
     ]  # fmt: skip
     assert desk.said("completion")[1] == "B"

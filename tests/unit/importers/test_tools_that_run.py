@@ -254,14 +254,17 @@ def write_rows(rows: Sequence[Mapping[str, Any]]) -> None:
         for row in rows
     ]
     truths = ["ABCD"[row["answer"]] for row in rows]
-    tests = [{"vars": one | {"letter": truth}} for one, truth in zip(lettered, truths, strict=True)]
+    tests = [
+        {"vars": letters | {"letter": truth}}
+        for letters, truth in zip(lettered, truths, strict=True)
+    ]
     Path("tests.json").write_text(json.dumps(tests))
     Path("csv").mkdir(exist_ok=True)
     with Path("csv", "made_val.csv").open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(["id", "question", *"ABCD", "answer"])
-        for n, (one, truth) in enumerate(zip(lettered, truths, strict=True)):
-            writer.writerow([n, *one.values(), truth])
+        for n, (letters, truth) in enumerate(zip(lettered, truths, strict=True)):
+            writer.writerow([n, *letters.values(), truth])
     Path("tasks").mkdir(exist_ok=True)
     for name, text in (("tasks/text.yaml", TEXT_TASK), ("tasks/rank.yaml", RANK_TASK)):
         Path(name).write_text(text)
@@ -290,9 +293,9 @@ def ask_lm_eval(tool: Tool, url: str) -> tuple[Path, float]:
 
 def ask_evalscope(tool: Tool, url: str) -> tuple[Path, float]:
     """Let evalscope ask; return its log and its number."""
-    given = {"general_mcq": {"local_path": str(Path("csv").resolve()), "subset_list": ["made"]}}
+    dataset = {"general_mcq": {"local_path": str(Path("csv").resolve()), "subset_list": ["made"]}}
     endpoint = f"--model made --api-url {url} --api-key none --eval-type openai_api".split()
-    words = ("--datasets", "general_mcq", "--dataset-args", json.dumps(given), "--no-timestamp")
+    words = ("--datasets", "general_mcq", "--dataset-args", json.dumps(dataset), "--no-timestamp")
     program = "from evalscope.cli.cli import run_cmd; run_cmd()"
     tool("evalscope", "-c", program, "eval", *endpoint, *words, "--work-dir", "out")
     result = json.loads(Path("out", "reports", "made", "general_mcq.json").read_text())
@@ -313,8 +316,8 @@ def ask_promptfoo(tool: Tool, url: str) -> tuple[Path, float]:
     Path("made.yaml").write_text(PROMPTFOO.replace("URL", json.dumps(url)))
     tool("promptfoo", "eval", "-c", "made.yaml", "-o", "out.json", "--no-cache", "--no-table")
     log = Path("out.json").resolve()
-    found = json.loads(log.read_text())["results"]["stats"]
-    return log, found["successes"] / (found["successes"] + found["failures"] + found["errors"])
+    counts = json.loads(log.read_text())["results"]["stats"]
+    return log, counts["successes"] / (counts["successes"] + counts["failures"] + counts["errors"])
 
 
 def check_inspect(desk: Desk, log: Path) -> None:
@@ -408,25 +411,26 @@ def test_the_newest_version_of_a_tool_is_read_to_the_last_field(
     result = desk.bring(log)
     trials = 2 if name == "inspect" else 1
     assert result.tasks[0].num_trials == trials
-    asked = {row["sample_id"]: row for row in desk.asked()}
+    questions = {row["sample_id"]: row for row in desk.asked()}
     numbers = {
-        key: int(re.findall(r"Question (\d+)", row["question"])[-1]) for key, row in asked.items()
+        key: int(re.findall(r"Question (\d+)", row["question"])[-1])
+        for key, row in questions.items()
     }
     assert sorted(numbers.values()) == list(range(20))
     wrong = dict.fromkeys(("question", "options", "truth", "completion"), 0)
-    for key, row in asked.items():
-        known = rows[numbers[key]]
-        wrong["question"] += row["question"] != known["question"]
-        wrong["options"] += row["options"] != known["choices"]
-        wrong["truth"] += row["choices"].index(row["answer"]) != known["answer"]
-    said = desk.said()
-    for reply in said:
+    for key, row in questions.items():
+        right = rows[numbers[key]]
+        wrong["question"] += row["question"] != right["question"]
+        wrong["options"] += row["options"] != right["choices"]
+        wrong["truth"] += row["choices"].index(row["answer"]) != right["answer"]
+    replies = desk.said()
+    for reply in replies:
         thought = reply.get("reasoning")
         text = reply["completion"]
         if thought:
             text = f"<think>{thought}</think>\n\n{text.strip()}"
         wrong["completion"] += text != HARD_REPLIES[numbers[reply["sample_id"]]]
-    assert len(said) == 20 * trials
+    assert len(replies) == 20 * trials
     assert wrong == dict.fromkeys(wrong, 0)
     assert result.tasks[0].imported_mean == pytest.approx(number)
     ours = ak.run(result.folder, out=desk.folder / "run").metrics["Accuracy"].value

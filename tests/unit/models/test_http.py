@@ -36,7 +36,7 @@ CLOSED = NoReply("reset", "`127.0.0.1` closed the connection without a reply")
 
 @cache
 def open_authority() -> Any:  # noqa: ANN401  # of a library that is imported late
-    """Return who vouches for the endpoints of these tests."""
+    """Return the certificate authority of the endpoints of these tests."""
     return trustme.CA()
 
 
@@ -282,7 +282,7 @@ def call_securely(trusted_ca: str | None) -> HttpReply | NoReply:
 
 
 def test_certificates_are_checked() -> None:
-    """One that nobody vouches for is no connection, `trusted_ca` vouches."""
+    """A certificate without a trusted authority is refused; `trusted_ca` names an authority."""
     assert call_securely(None) == NoReply(
         "certificate",
         "the certificate of `127.0.0.1` is not valid: unable to get local issuer certificate",
@@ -350,7 +350,7 @@ def test_headers_come_to_an_end() -> None:
     ],
 )
 def test_a_connection_is_used_again(raw: bytes, unasked: bytes, opened: int) -> None:
-    """Unless it is to be closed, or brings bytes that nobody asked for: those answer no
+    """Unless it is to be closed, or brings bytes that were not asked for: those answer no
     question.
     """
     seen: list[int] = []
@@ -366,7 +366,7 @@ def test_a_connection_is_used_again(raw: bytes, unasked: bytes, opened: int) -> 
                 await asyncio.sleep(0)
                 writer.write(unasked)
 
-    assert [type(one) for one in call_all(console, POST, POST, POST)] == [HttpReply] * 3
+    assert [type(reply) for reply in call_all(console, POST, POST, POST)] == [HttpReply] * 3
     assert len(seen) == opened
 
 
@@ -402,7 +402,7 @@ async def reply_after_a_timeout(reader: asyncio.StreamReader, writer: asyncio.St
 async def reply_before_the_request(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
-    """Send a reply as soon as somebody connects."""
+    """Send a reply as soon as a client connects."""
     writer.write(make_reply(b"0"))
     while question := await read_question(reader):
         writer.write(make_reply(question))
@@ -464,8 +464,8 @@ def test_a_reply_belongs_to_its_request(console: Console, replies: list[object])
 
     Where replies were mixed up already, all ends.
     """
-    reply = call_all(console, HttpRequest(b"1"), HttpRequest(b"2"), HttpRequest(b"3"))
-    texts = [one.why if isinstance(one, NoReply) else one.body or one.status for one in reply]
+    came = call_all(console, HttpRequest(b"1"), HttpRequest(b"2"), HttpRequest(b"3"))
+    texts = [end.why if isinstance(end, NoReply) else end.body or end.status for end in came]
     assert texts == replies
 
 
@@ -502,7 +502,7 @@ def test_nothing_is_sent_twice(method: Literal["GET", "POST"], is_kept: bool) ->
     *before, last = call_all(
         console, *[HttpRequest(None, method, "/v1/file")] * (1 + is_kept), seconds=10
     )
-    assert [type(one) for one in before] == [HttpReply] * is_kept
+    assert [type(reply) for reply in before] == [HttpReply] * is_kept
     assert (last, len(seen)) == (CLOSED, 1 + is_kept)
 
 
@@ -592,8 +592,8 @@ def call_by_proxy(
     The proxy leads every tunnel to one endpoint; its address stands for `{}` in the environment
     value.
     """
-    told: list[bytes] = []
-    asked: list[bytes] = []
+    heads: list[bytes] = []
+    endpoint_heads: list[bytes] = []
     ports: list[int] = []
 
     async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -604,8 +604,8 @@ def call_by_proxy(
         writer.close()
 
     async def tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        told.append(await reader.readuntil(b"\r\n\r\n"))
-        if refusal or not told[-1].startswith(b"CONNECT"):
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        if refusal or not heads[-1].startswith(b"CONNECT"):
             writer.write(refusal or REPLY)
             writer.close()
             return
@@ -617,7 +617,7 @@ def call_by_proxy(
     open_authority().issue_cert(HOST).configure_cert(context)
 
     async def run() -> HttpReply | NoReply:
-        endpoint = serve(answer_with(REPLY, seen=asked), context)
+        endpoint = serve(answer_with(REPLY, seen=endpoint_heads), context)
         async with endpoint as port, serve(tunnel) as proxy_port:
             ports.append(port)
             with pytest.MonkeyPatch.context() as patch:
@@ -625,7 +625,7 @@ def call_by_proxy(
                 (reply,) = await send(connect(url, key), POST, seconds=30)
             return reply
 
-    return asyncio.run(run()), told, asked
+    return asyncio.run(run()), heads, endpoint_heads
 
 
 @pytest.fixture
@@ -652,12 +652,12 @@ def test_an_endpoint_is_reached_through_a_tunnel(
     The key is inside TLS, which certificates of one's own vouch for.
     """
     monkeypatch.setenv(trusted_by, str(certificates))
-    reply, told, asked = call_by_proxy(variable)
+    reply, heads, endpoint_heads = call_by_proxy(variable)
     assert isinstance(reply, HttpReply)
-    assert told[0].startswith(f"CONNECT {HOST}:443 HTTP/1.1\r\n".encode())
-    assert KEY.encode() not in told[0]
-    assert b"proxy-authorization" not in told[0].lower()
-    assert f"Authorization: Bearer {KEY}".encode() in asked[0]
+    assert heads[0].startswith(f"CONNECT {HOST}:443 HTTP/1.1\r\n".encode())
+    assert KEY.encode() not in heads[0]
+    assert b"proxy-authorization" not in heads[0].lower()
+    assert f"Authorization: Bearer {KEY}".encode() in endpoint_heads[0]
 
 
 def test_a_proxy_is_told_its_password_and_nobody_else_is(
@@ -667,24 +667,24 @@ def test_a_proxy_is_told_its_password_and_nobody_else_is(
     monkeypatch.setenv("SSL_CERT_FILE", str(certificates))
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
-            reply, told, asked = call_by_proxy(value="http://me:pass-canary@{}")
+            reply, heads, endpoint_heads = call_by_proxy(value="http://me:pass-canary@{}")
             assert isinstance(reply, HttpReply)
-            assert b"Proxy-Authorization: Basic " + base64.b64encode(b"me:pass-canary") in told[0]
-            assert b"proxy" not in asked[0].lower()
+            assert b"Proxy-Authorization: Basic " + base64.b64encode(b"me:pass-canary") in heads[0]
+            assert b"proxy" not in endpoint_heads[0].lower()
             assert "pass-canary" not in caplog.text
-    said = [record.getMessage() for record in caplog.records]
-    assert len(said) == 2  # two proxies, each on its own port
+    warnings = [record.getMessage() for record in caplog.records]
+    assert len(warnings) == 2  # two proxies, each on its own port
     begin = "requests go through the proxy `http://***@127.0.0.1:"
-    assert all(text.startswith(begin) for text in said)
+    assert all(text.startswith(begin) for text in warnings)
 
 
 @pytest.mark.parametrize("excepted", [HOST, ".invalid", "*", f"other.example,{HOST}:443"])
 def test_a_host_in_no_proxy_needs_none(excepted: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The proxy hears nothing."""
+    """The proxy gets no request."""
     monkeypatch.setenv("no_proxy", excepted)
-    reply, told, _ = call_by_proxy(url=f"https://{HOST}:443/v1")
-    assert reply == NoReply("connect", f"the host `{HOST}` is not known")
-    assert not told
+    came, heads, _ = call_by_proxy(url=f"https://{HOST}:443/v1")
+    assert came == NoReply("connect", f"the host `{HOST}` is not known")
+    assert not heads
 
 
 @pytest.mark.parametrize(
@@ -692,9 +692,9 @@ def test_a_host_in_no_proxy_needs_none(excepted: str, monkeypatch: pytest.Monkey
 )
 def test_this_machine_is_reached_without_a_proxy(url: str) -> None:
     """Whatever the environment says."""
-    reply, told, _ = call_by_proxy("HTTP_PROXY", url=url, key=None)
-    assert isinstance(reply, NoReply)
-    assert (reply.kind, told) == ("connect", [])
+    came, heads, _ = call_by_proxy("HTTP_PROXY", url=url, key=None)
+    assert isinstance(came, NoReply)
+    assert (came.kind, heads) == ("connect", [])
 
 
 def test_a_key_does_not_pass_a_proxy_without_tls(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -711,19 +711,19 @@ def test_a_key_does_not_pass_a_proxy_without_tls(monkeypatch: pytest.MonkeyPatch
     assert (caught.value.code, "pass-canary" in str(caught.value)) == ("E117", False)
     with pytest.raises(SpecError, match="without TLS"):
         call_by_proxy("HTTP_PROXY", url=url)
-    reply, told, _ = call_by_proxy("HTTP_PROXY", "{}", url=url, key=None)
+    reply, heads, _ = call_by_proxy("HTTP_PROXY", "{}", url=url, key=None)
     assert isinstance(reply, HttpReply)
-    assert told[0].startswith(f"POST {url} HTTP/1.1\r\n".encode())
+    assert heads[0].startswith(f"POST {url} HTTP/1.1\r\n".encode())
 
 
 def test_a_proxy_that_refuses_is_named_as_the_reason() -> None:
     """So is one that is not there."""
     refusal = b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n"
-    reply, _, asked = call_by_proxy(refusal=refusal)
-    assert reply == NoReply("connect", f"the proxy does not connect to `{HOST}`: status 407")
-    assert not asked
-    reply, _, _ = call_by_proxy(value="http://127.0.0.1:1")
-    assert reply == NoReply("connect", "cannot connect to the proxy: Connection refused")
+    came, _, endpoint_heads = call_by_proxy(refusal=refusal)
+    assert came == NoReply("connect", f"the proxy does not connect to `{HOST}`: status 407")
+    assert not endpoint_heads
+    came, _, _ = call_by_proxy(value="http://127.0.0.1:1")
+    assert came == NoReply("connect", "cannot connect to the proxy: Connection refused")
 
 
 @pytest.mark.parametrize(

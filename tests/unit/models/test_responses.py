@@ -148,17 +148,17 @@ def test_what_is_no_answer_has_no_text() -> None:
     All else is NO_TEXT.
     """
     for messages, status in ((REFUSALS, REFUSED), (WITHOUT_TEXT, NO_TEXT)):
-        results = [(one.text, one.status) for one in map(read_message, messages)]
+        results = [(reply.text, reply.status) for reply in map(read_message, messages)]
         assert results == [(None, status)] * len(messages)
 
 
 def test_exchange_keeps_what_was_asked() -> None:
     """Of a list of messages, those before the last of the assistant are the prompt."""
-    asked = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Which?"}]
-    assert read_message([*asked, say("B")]).prompt == asked
-    assert read_message({"messages": [*asked, say("B")]}).prompt == asked
+    prompt = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Which?"}]
+    assert read_message([*prompt, say("B")]).prompt == prompt
+    assert read_message({"messages": [*prompt, say("B")]}).prompt == prompt
     output = {"choices": [{"message": say("B")}]}
-    assert read_message({"output": output, "messages": [*asked, say("B")]}).prompt == asked
+    assert read_message({"output": output, "messages": [*prompt, say("B")]}).prompt == prompt
 
 
 def test_half_surrogates_are_mended() -> None:
@@ -307,9 +307,9 @@ def test_a_body_of_too_many_parts_is_not_read(part: bytes) -> None:
     Asking again would bring no better one.
     """
     body = b'{"choices": [' + part * 1_000_001 + b"1]}"
-    told = read_body(200, body, parse_chat)
-    assert (told.status, told.error) == (ERROR, "the body has more than a million parts")
-    assert judge(HttpReply(200, {}, body), lambda *_: told).verdict is RetryVerdict.FAILED
+    reply = read_body(200, body, parse_chat)
+    assert (reply.status, reply.error) == (ERROR, "the body has more than a million parts")
+    assert judge(HttpReply(200, {}, body), lambda *_: reply).verdict is RetryVerdict.FAILED
 
 
 def test_a_long_text_is_no_body_of_many_parts() -> None:
@@ -355,14 +355,14 @@ def test_thoughts_are_apart_in_whatever_form_they_come(message: dict[str, object
     A text that holds them is kept as it reply, and with `thinking: keep` it is the answer.
     """
     body = json.dumps({"choices": [{"message": message}]}).encode()
-    said = CONNECTION.read(200, body)
-    assert (said.text, said.reasoning) == ("B", "A?")
+    reply = CONNECTION.read(200, body)
+    assert (reply.text, reply.reasoning) == ("B", "A?")
     for rule in RULES:
-        assert score(said, ["A", "B"], "B", rule).values == {"is_correct": 1.0}
+        assert score(reply, ["A", "B"], "B", rule).values == {"is_correct": 1.0}
     content = message["content"]
     if isinstance(content, str) and content != "B":
         kept = replace(CONNECTION, generation=Generation(thinking="keep"))
-        assert (said.raw, kept.read(200, body).text) == (content, content)
+        assert (reply.raw, kept.read(200, body).text) == (content, content)
         assert kept.identity != CONNECTION.identity
         assert kept.build([USER]) == CONNECTION.build([USER])
 
@@ -394,9 +394,9 @@ RULES = ("first_character", "first_character_literal", "leading_label", "stated_
 )
 def test_a_reply_that_ends_in_its_thoughts_has_its_own_reason(body: object, reason: str) -> None:
     """Whatever the rule, and also where thoughts are only counted; other silence has its own."""
-    said = CONNECTION.read(200, json.dumps(body).encode())
+    reply = CONNECTION.read(200, json.dumps(body).encode())
     for rule in RULES if reason == CUT else RULES[:1]:
-        assert score(said, ["A", "B"], "B", rule).metadata["validity_reason"] == reason
+        assert score(reply, ["A", "B"], "B", rule).metadata["validity_reason"] == reason
 
 
 def test_functions_and_recorded_messages_have_thoughts_too() -> None:
@@ -406,8 +406,8 @@ def test_functions_and_recorded_messages_have_thoughts_too() -> None:
     """
     text = "<think>A?</think>B"
     model = open_model(ModelConfig("f", FunctionConfig(lambda _: text)))
-    (said,) = model.complete([Request("1", [USER])])
-    assert (said.text, said.reasoning) == ("B", "A?")
+    (reply,) = model.complete([Request("1", [USER])])
+    assert (reply.text, reply.reasoning) == ("B", "A?")
     assert read_message(say(text)).text == text
 
 
@@ -446,9 +446,9 @@ def message(*content: object, stop: str = "end_turn") -> dict[str, object]:
 
 def candidate(*parts: object, finish: str = "STOP", **more: object) -> dict[str, object]:
     """Return an answer of Gemini's API."""
-    one = {"content": {"role": "model", "parts": list(parts)}, "finishReason": finish}
+    first = {"content": {"role": "model", "parts": list(parts)}, "finishReason": finish}
     usage = {"promptTokenCount": 4, "candidatesTokenCount": 2, "thoughtsTokenCount": 9}
-    return {"candidates": [one | more], "usageMetadata": usage}
+    return {"candidates": [first | more], "usageMetadata": usage}
 
 
 TOOL = {"type": "tool_use"}
@@ -568,11 +568,11 @@ def test_tokens_are_counted_once(
         parse_gemini: candidate({"text": "A?", "thought": True}, {"text": "B"}),
     }
     name = "usageMetadata" if take is parse_gemini else "usage"
-    said = read({**answers[take], name: usage}, take)
-    assert (said.text, said.reasoning) == ("B", None if take is parse_text else "A?")
-    assert tuple(getattr(said, usage_name) for usage_name in USAGE_NAMES) == tokens
+    reply = read({**answers[take], name: usage}, take)
+    assert (reply.text, reply.reasoning) == ("B", None if take is parse_text else "A?")
+    assert tuple(getattr(reply, usage_name) for usage_name in USAGE_NAMES) == tokens
     cost = (tokens[0] or 0) + 1000.0 * (tokens[1] or 0)
-    assert completion_cost(Price(1.0, 1000.0), said) == cost
+    assert completion_cost(Price(1.0, 1000.0), reply) == cost
 
 
 CHAT = {
@@ -597,8 +597,8 @@ TEXT = {
 def test_every_api_says_the_same(logprobs: object) -> None:
     """Tokens, their log-probabilities, and the likeliest alternatives."""
     result = read_positions(logprobs)
-    assert [one.token.strip() for one in result] == ["A", "."]
-    assert [one.logprob for one in result] == [-0.1, -0.5]
+    assert [item.token.strip() for item in result] == ["A", "."]
+    assert [item.logprob for item in result] == [-0.1, -0.5]
     top = {token.strip(): value for token, value in result[0].top.items()}
     assert top == {"A": -0.1, "B": -3.0}
     assert list(result[1].top.values()) == [-0.5]
@@ -639,17 +639,17 @@ def echo(
     tokens: list[str], logprobs: list[float | None], offsets: list[int] | None = None
 ) -> Completion:
     """Return a completion that echoes a text."""
-    told = {"tokens": tokens, "token_logprobs": logprobs, "text_offset": offsets}
-    return Completion("", logprobs=told)
+    columns = {"tokens": tokens, "token_logprobs": logprobs, "text_offset": offsets}
+    return Completion("", logprobs=columns)
 
 
 def test_a_continuation_is_as_likely_as_its_tokens_together() -> None:
     """Tokens of the prompt, and what was generated after the text, do not count."""
-    said = echo(
+    echoed = echo(
         ["Q", ":", " blue", " sky", " x"], [None, -1.0, -0.5, -0.25, -9.0], [0, 1, 2, 7, 11]
     )
     entry = {"continuation": " blue sky", "logprob": -0.75, "tokens": 2, "bytes": 9}
-    assert measure_continuation(said, "Q:", " blue sky") == entry
+    assert measure_continuation(echoed, "Q:", " blue sky") == entry
     bare = echo(["Q", ":", " blue", " sky"], [None, -1.0, -0.5, -0.25])
     assert measure_continuation(bare, "Q:", " blue sky") == entry
 
@@ -667,7 +667,7 @@ def test_an_endpoint_that_echoes_nothing_says_nothing_about_a_continuation() -> 
 
 
 def test_a_complaint_is_not_looked_for_without_end() -> None:
-    """Errors inside errors deeper than anybody writes them say nothing."""
+    """Errors nested deeper than any API writes them are ignored."""
     wrapped: object = "too many requests"
     for _ in range(DEPTH):
         wrapped = {"error": wrapped}

@@ -157,11 +157,11 @@ def test_the_longest_pause_before_each_attempt(
     """Pauses double up to the longest, the endpoint's own wish is heeded, and attempts come to an
     end.
     """
-    retry, found = Hand().retry(**limits), list[float | None]()
+    retry, pauses = Hand().retry(**limits), list[float | None]()
     for _ in waits:
         retry.begin_attempt()
-        found.append(retry.choose_wait(outcome))
-    assert found == waits
+        pauses.append(retry.choose_wait(outcome))
+    assert pauses == waits
 
 
 def test_pauses_are_drawn_from_zero_on() -> None:

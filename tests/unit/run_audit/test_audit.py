@@ -44,7 +44,7 @@ def audit_only(run: Run, **options: Any) -> TaskAudit:  # noqa: ANN401 - the opt
 
 def find_reader(task: TaskAudit, name: str) -> ReaderCounts:
     """Return what a rule or lens reads."""
-    (reader,) = [one for one in task.readers if one.name == name]
+    (reader,) = [reader_of_rule for reader_of_rule in task.readers if reader_of_rule.name == name]
     return reader
 
 
@@ -71,9 +71,9 @@ def test_every_rule_and_every_lens_reads_every_completion() -> None:
     assert counts["first_character_literal"] == (1, 2, 0, 1)
     assert (counts["stated_answer"], counts["deepeval"]) == ((3, 1, 1, 0), (1, 3, 0, 1))
     task = audit_only(score("BBBB", ["B", "Answer: B", "(B)", "B."]))
-    stated = find_reader(task, "stated_answer")
-    assert (stated.changes, stated.gains, stated.lost) == (2, 2, ())
-    assert stated.gained == ("000002", "000003")
+    by_rule = find_reader(task, "stated_answer")
+    assert (by_rule.changes, by_rule.gains, by_rule.lost) == (2, 2, ())
+    assert by_rule.gained == ("000002", "000003")
     assert (task.flips, task.flipped) == (2, ("000002", "000003"))
 
 
@@ -183,7 +183,7 @@ BY_TEXT = "100.0 % by the answers that the texts state: the"
 
 
 @pytest.mark.parametrize(
-    ("answers", "texts", "kind", "told", "numbers"),
+    ("answers", "texts", "kind", "words", "numbers"),
     [
         ("B" * 40, [STATED] * 20 + ["B"] * 20, "FORMAT", BY_TEXT, {}),
         (EVEN, ["A"] * 40, "COMPLETIONS_ALIKE", ALIKE, {"same": 40, "of": 40}),
@@ -195,11 +195,11 @@ BY_TEXT = "100.0 % by the answers that the texts state: the"
     ],
 )
 def test_findings_have_their_numbers(
-    answers: str, texts: list[str | None], kind: str, told: str, numbers: dict[str, object]
+    answers: str, texts: list[str | None], kind: str, words: str, numbers: dict[str, object]
 ) -> None:
     """A finding has its sentence and the numbers behind it."""
     findings = {finding.kind: finding for finding in audit_only(score(answers, texts)).findings}
-    assert told in findings[kind].sentence
+    assert words in findings[kind].sentence
     assert findings[kind].numbers.items() >= numbers.items()
 
 

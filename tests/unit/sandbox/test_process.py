@@ -342,7 +342,7 @@ def test_working_folder_is_empty_and_goes_away() -> None:
 
 
 def test_no_process_is_left() -> None:
-    """After use, after an error and after a failed start no process of ours is left, living or
+    """After use, after an error and after a failed start no child process is left, living or
     dead.
     """
     before = find_children()
@@ -353,7 +353,7 @@ def test_no_process_is_left() -> None:
 
 
 def test_forgotten_process_ends_with_its_owner() -> None:
-    """A process that nobody closed ends when its owner is gone."""
+    """A process that was never closed ends when its owner is gone."""
     before = find_children()
     process = SnippetProcess(make_snippet("def compute_scores(s):\n    return 1"))
     assert process.call([{}, {}]) == 1
@@ -472,8 +472,10 @@ def test_a_value_that_cannot_be_sent_is_reported() -> None:
     values = f"[{', '.join(SPOILED)}]"
     source = f"loop = []\nloop.append(loop)\ndef compute_scores(s):\n    return {values}[s['n']]"
     problems = run(source, *([{"n": n}, {}] for n in range(len(SPOILED))))
-    told = [(one.kind, one.message) for one in problems if isinstance(one, SnippetError)]
-    assert told == [("bad_value", message) for message in SPOILED.values()]
+    reported = [
+        (error.kind, error.message) for error in problems if isinstance(error, SnippetError)
+    ]
+    assert reported == [("bad_value", message) for message in SPOILED.values()]
 
 
 def test_arguments_beyond_the_memory_limit_are_reported() -> None:
@@ -528,9 +530,9 @@ def test_children_of_a_snippet_reach_nobody() -> None:
         "[sys.executable, '-c', 'import socket; socket.socket()'], "
         "capture_output=True, text=True).stderr}"
     )
-    said = call(body)
-    assert isinstance(said, dict)
-    assert "PermissionError" in str(said["said"])
+    result = call(body)
+    assert isinstance(result, dict)
+    assert "PermissionError" in str(result["said"])
 
 
 def test_a_snippet_that_acts_as_a_model_may_use_the_network() -> None:

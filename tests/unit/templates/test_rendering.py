@@ -35,7 +35,7 @@ def make_samples(*encoded: str, **columns: object) -> Samples:
 def values(source: str, samples: Samples) -> list[object]:
     """Return the value of every row, its message where it is in error."""
     result = Template.compile(source).values(samples)
-    return [one.message if isinstance(one, RowError) else one for one in result]
+    return [value.message if isinstance(value, RowError) else value for value in result]
 
 
 TOO_LONG = "the template makes a value of more than 10,000,000 elements or 1,000,000 parts"
@@ -137,7 +137,7 @@ def test_many_rows_keep_their_order() -> None:
     samples = make_samples(x=list(range(3000)))
     template = Template.compile(UNBOUNDED + "{{ 10 // (sample.x % 1000) }}{{ sample.x }}")
     result = template.values(samples)
-    problems = [place for place, one in enumerate(result) if isinstance(one, RowError)]
+    problems = [place for place, value in enumerate(result) if isinstance(value, RowError)]
     assert problems == [0, 1000, 2000]
     assert (result[1], result[2999]) == ("101", "02999")
 
@@ -206,7 +206,7 @@ def test_a_template_that_does_too_much_on_row_after_row_is_stopped() -> None:
     """On the fifth row; the first four are in error of their own."""
     samples = make_samples(x=list(range(8)))
     template = Template.compile("{{ sample.x }}{% for i in range(99999) %}xxxxxxxxxx{% endfor %}")
-    assert all(isinstance(one, RowExcessError) for one in template.values(samples.slice(0, 4)))
+    assert all(isinstance(value, RowExcessError) for value in template.values(samples.slice(0, 4)))
     with pytest.raises(
         TemplateStopped, match="on 5 rows it exceeds a limit: the template makes 999,991"
     ):

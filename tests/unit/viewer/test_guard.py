@@ -101,7 +101,7 @@ def test_what_a_browser_marks_as_foreign_is_refused(site: str) -> None:
 
 
 def test_a_link_to_the_page_may_stand_anywhere() -> None:
-    """Following it opens the page itself, which nobody else can look into."""
+    """Following it opens the page itself, which other sites cannot read."""
     marks = mark("cross-site", "navigate", "document")
     GUARD.admit(make_request(f"/?token={TOKEN}", *marks))
     assert refuse(make_request("/api/runs", *marks)) == ("E701", 403)
@@ -152,7 +152,7 @@ UNKNOWN = {"/etc/passwd", "/api/runs/first"}
 def test_an_unknown_path_is_refused(target: str) -> None:
     """A path has letters, digits, `-` and `_` between single slashes, and is never decoded.
 
-    Without the token nobody learns which paths there are.
+    Without the token, unknown and known paths look alike.
     """
     assert target in UNKNOWN or refuse(make_request(target)) == ("E703", 404)
     assert refuse(make_request(target, token=None)) == ("E704", 403)

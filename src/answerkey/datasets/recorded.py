@@ -172,6 +172,8 @@ class RecordedCompletions:
 
     def check(self, rows: Rows) -> None:
         """Raise E209 for all cells of the rows that are no completions."""
+        if self.column in rows.text_columns and STATUS_COLUMN not in self.beside:
+            return
         errors = RowErrors(rows.file)
         for sample in iterate_samples(rows):
             cell = get_inside(sample.fields, self.column)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from types import NoneType
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import polars as pl
 
@@ -37,7 +37,7 @@ _OBJECTS = (dict, Mapping)
 #: Size and time of a file, which change when the file does.
 Stamp = tuple[int, int]
 
-_decode_json = json.JSONDecoder().decode
+_decode_json = json.JSONDecoder().raw_decode
 
 
 class Rows(Protocol):
@@ -50,6 +50,10 @@ class Rows(Protocol):
     @property
     def file(self) -> str | None:
         """The name that errors give."""
+
+    @property
+    def text_columns(self) -> frozenset[str]:
+        """Columns of which it is known that every cell is text or null."""
 
     @property
     def ids(self) -> pl.Series:
@@ -77,6 +81,7 @@ class RowsOver:
     """Rows made of other rows, with their columns and their name."""
 
     rows: Rows
+    text_columns: ClassVar[frozenset[str]] = frozenset()
 
     @property
     def columns(self) -> Sequence[str]:
@@ -103,6 +108,7 @@ class LineRows:
     files: Sequence[str]
     marks: pl.DataFrame
     positions: Positions
+    text_columns: frozenset[str] = frozenset()
 
     @property
     def file(self) -> str | None:
@@ -141,13 +147,17 @@ class LineRows:
             raise refuse_change(self.file)
         items = []
         marks = zip(self.positions, self.marks.rows(), strict=True)
+        place = 0
         try:
             with self.path.open("rb") as stream:
                 for position, (offset, line, file_index) in marks:
-                    stream.seek(offset)
-                    text = stream.readline().decode()
+                    if offset != place:
+                        stream.seek(offset)
+                    source = stream.readline()
+                    place = offset + len(source)
+                    fields, _ = _decode_json(source.decode().lstrip())
                     sample = build_sample(
-                        _decode_json(text),
+                        fields,
                         self.columns,
                         number=position + 1,
                         file=self.files[file_index],

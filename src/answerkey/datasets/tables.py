@@ -72,6 +72,8 @@ from answerkey.types import Sample, Samples
 SAMPLE_COLUMN = "sample"
 #: A table with more bytes is not held in memory.
 HELD_BYTES = 64 * 2**20
+#: So much of such a table is held until it is written.
+WRITTEN_BYTES = 2**20
 #: About what a row takes in memory beside its characters.
 ROW_BYTES = 500
 
@@ -230,6 +232,10 @@ def collect_rows(
     size = 0
     row_limit = find_line_limit() if is_limited else sys.maxsize
     row_file: RowFile | None = None
+    held_bytes = HELD_BYTES
+    if in_place is not None and in_place.stat().st_size > HELD_BYTES:
+        row_file = RowFile(files, in_place)
+        held_bytes = WRITTEN_BYTES
     for record in records:
         if not record.fields.keys() <= columns.keys():
             columns.update(dict.fromkeys(record.fields))
@@ -238,11 +244,12 @@ def collect_rows(
             raise DataError("E202", describe_long("the row", row_limit), where=where)
         held.append(record)
         size += record.size + ROW_BYTES
-        if is_limited and size > HELD_BYTES:
+        if is_limited and size > held_bytes:
             row_file = row_file or RowFile(files, in_place)
             row_file.write(held)
             held = []
             size = 0
+            held_bytes = WRITTEN_BYTES
     if not columns:
         raise refuse_file("E210", "there are no rows", files[0], ROWS_HINT)
     names = list(columns)
@@ -286,9 +293,10 @@ class RowFile:
         self._path = in_place
         self._is_copy = in_place is None
         self._marks: list[pl.DataFrame] = []
+        self._mixed_columns: set[str] = set()
 
     def write(self, records: Sequence[ParsedRow]) -> None:
-        """Note where rows begin, after adding them to a copy."""
+        """Note where rows begin and what they hold, after adding them to a copy."""
         offsets = [record.offset for record in records]
         if self._is_copy:
             try:
@@ -305,6 +313,10 @@ class RowFile:
             [record.file_index for record in records],
         ]
         self._marks.append(pl.DataFrame(columns, MARKS, orient="col"))
+        for record in records:
+            for name, cell in record.fields.items():
+                if type(cell) is not str and cell is not None:
+                    self._mixed_columns.add(name)
 
     def _append(self, records: Sequence[ParsedRow]) -> list[int]:
         """Write rows to the copy, and return where they begin."""
@@ -332,6 +344,7 @@ class RowFile:
             self._files,
             marks,
             range(marks.height),
+            frozenset(columns) - self._mixed_columns,
         )
 
 

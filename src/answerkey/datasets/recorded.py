@@ -215,7 +215,7 @@ class RecordedCompletions:
         table = samples
         if self.rows is not None:
             table = self.rows.load()
-        ids = samples.repeat(self.num_trials).ids
+        ids = [sample.id for sample in samples.repeat(self.num_trials)]
         cells = [get_inside(fields, self.column) for fields in table.rows()]
         are_texts = set(map(type, cells)) <= {str, type(None)}
         if are_texts and not self.beside:

@@ -17,7 +17,9 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from functools import partial
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path, PurePosixPath
+from types import NoneType
 from typing import Any, NamedTuple, Protocol
 
 import polars as pl
@@ -227,7 +229,7 @@ def collect_rows(
     are, `in_place`. Unless `is_limited`, rows and cells may have any size, and stay in memory.
     E210 when there are no rows, E202 for cells that are too long.
     """
-    columns: dict[str, None] = {}
+    columns: dict[str, object] = {}  # the last cell of each
     held = []
     size = 0
     row_limit = find_line_limit() if is_limited else sys.maxsize
@@ -237,8 +239,7 @@ def collect_rows(
         row_file = RowFile(files, in_place)
         held_bytes = WRITTEN_BYTES
     for record in records:
-        if not record.fields.keys() <= columns.keys():
-            columns.update(dict.fromkeys(record.fields))
+        columns.update(record.fields)
         if record.size > row_limit:
             where = Place(files[record.file_index], record.line)
             raise DataError("E202", describe_long("the row", row_limit), where=where)
@@ -270,6 +271,7 @@ def collect_rows(
     return Samples(samples, names, files[0])
 
 
+TEXT_OR_NULL = {str, NoneType}
 #: Where each row of a file of JSON Lines begins, and its line in which of the user's files.
 MARKS = {
     "offset": pl.UInt64(),
@@ -313,10 +315,11 @@ class RowFile:
             [record.file_index for record in records],
         ]
         self._marks.append(pl.DataFrame(columns, MARKS, orient="col"))
-        for record in records:
-            for name, cell in record.fields.items():
-                if type(cell) is not str and cell is not None:
-                    self._mixed_columns.add(name)
+        rows = [record.fields for record in records]
+        for name in set(chain.from_iterable(rows)) - self._mixed_columns:
+            types = {type(fields.get(name)) for fields in rows}
+            if not types <= TEXT_OR_NULL:
+                self._mixed_columns.add(name)
 
     def _append(self, records: Sequence[ParsedRow]) -> list[int]:
         """Write rows to the copy, and return where they begin."""

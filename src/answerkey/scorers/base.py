@@ -449,21 +449,28 @@ def build_table(
     value_types: Types,
     metadata_types: Types,
 ) -> Scores:
-    """Return the table of scores with these values and metadata; what a score lacks is null."""
-    statuses = [score.status.value for score in scores]
-    reasons = [score.reason for score in scores]
-    values = [score.values for score in scores]
-    metadata = [score.metadata for score in scores]
+    """Return the table of scores with these values and metadata; what a score lacks is null.
+
+    Rows may share a score, which is written once.
+    """
+    shared = {id(score): score for score in scores}
+    numbers = dict(zip(shared, range(len(shared)), strict=True))
+    rows = [numbers[id(score)] for score in scores]
+    distinct = list(shared.values())
+    statuses = [score.status.value for score in distinct]
+    reasons = [score.reason for score in distinct]
+    values = [score.values for score in distinct]
+    metadata = [score.metadata for score in distinct]
     columns = [
         pl.Series("status", statuses, pl.String),
         pl.Series("reason", reasons, pl.String),
         _build_structs("values", values, value_types),
         _build_structs("metadata", metadata, metadata_types),
-        pl.Series("excluded_by", [None] * len(scores), pl.String),
+        pl.Series("excluded_by", [None] * len(distinct), pl.String),
     ]
     types = [*value_types.items(), *metadata_types.items()]
     encoded = frozenset(name for name, dtype in types if dtype is None)
-    return Scores(pl.DataFrame(columns), encoded)
+    return Scores(pl.DataFrame(columns)[rows], encoded)
 
 
 def _build_structs(

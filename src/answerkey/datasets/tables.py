@@ -235,7 +235,7 @@ def collect_rows(
     row_limit = find_line_limit() if is_limited else sys.maxsize
     row_file: RowFile | None = None
     held_bytes = HELD_BYTES
-    if in_place is not None and in_place.stat().st_size > HELD_BYTES:
+    if in_place is not None and _is_large(in_place):
         row_file = RowFile(files, in_place)
         held_bytes = WRITTEN_BYTES
     for record in records:
@@ -269,6 +269,12 @@ def collect_rows(
         for number, record in enumerate(held, 1)
     ]
     return Samples(samples, names, files[0])
+
+
+def _is_large(path: Path) -> bool:
+    """Return whether a file has more bytes than are held in memory; False when it is not there."""
+    stamp = read_stamp(path)
+    return stamp is not None and stamp[0] > HELD_BYTES
 
 
 TEXT_OR_NULL = {str, NoneType}
@@ -339,7 +345,7 @@ class RowFile:
     def open_rows(self, columns: Sequence[str]) -> LineRows:
         """Return the rows that were written."""
         path = self._path or Path()
-        marks = pl.concat(self._marks)
+        marks = pl.DataFrame([column.shrink_dtype() for column in pl.concat(self._marks)])
         return LineRows(
             path,
             read_stamp(path),

@@ -41,7 +41,7 @@ from answerkey.metrics.intervals import (
     bound_value,
     measure_clustered_error,
 )
-from answerkey.metrics.task_counts import COUNTED_FIELDS
+from answerkey.metrics.task_counts import COUNTED_FIELDS, FALLBACK_FIELDS
 from answerkey.metrics.trials import (
     Trials,
     aggregate_scores,
@@ -52,7 +52,7 @@ from answerkey.metrics.trials import (
     name_groups,
     number_samples,
 )
-from answerkey.types import Groups, GroupValue, MetricValue, Scores
+from answerkey.types import Groups, GroupValue, MetricValue, Scores, ScoreStatus
 
 #: More groups than this are not a readable breakdown; they are counted but not listed.
 MAX_GROUPS = 10_000
@@ -61,6 +61,7 @@ MAX_GROUPS = 10_000
 MIN_CLUSTERS = 5
 
 ONE_TRIAL = Trials(num_trials=1)
+_STATUSES = pl.Enum(ScoreStatus)
 
 
 class Design(NamedTuple):
@@ -130,18 +131,24 @@ def shrink_scores(metrics: Sequence[KeyedMetric], frame: pl.DataFrame) -> pl.Dat
             return frame  # the fields that this metric reads are unknown
         names.update(fields)
     metadata = frame["metadata"].struct.unnest()
-    for name in set(metadata.columns) - names - COUNTED_FIELDS:
+    counted = COUNTED_FIELDS
+    if "fallback_text" not in metadata.columns:
+        counted = counted - FALLBACK_FIELDS
+    for name in set(metadata.columns) - names - counted:
         metadata = metadata.with_columns(pl.lit(None).alias(name))
     choices = metadata.schema.get("choices")
     if "choices" not in names and choices == pl.List(pl.String):
         metadata = metadata.with_columns(pl.col("choices").list.len())
     as_categories = pl.selectors.string().cast(pl.Categorical)
     values = frame["values"].struct.unnest().with_columns(as_categories)
-    return frame.select(
-        pl.col("status", "reason", "excluded_by").cast(pl.Categorical),
-        values.to_struct("values"),
-        metadata.with_columns(as_categories).to_struct("metadata"),
-    )
+    columns = [frame["status"].cast(_STATUSES)]
+    for name in ("reason", "excluded_by"):
+        # Most scores have neither, and a column of the type Null takes no memory.
+        dtype = pl.Categorical() if frame[name].count() else pl.Null()
+        columns.append(frame[name].cast(dtype))
+    columns.append(values.to_struct("values"))
+    columns.append(metadata.with_columns(as_categories).to_struct("metadata"))
+    return pl.DataFrame(columns)
 
 
 class _ScoreTable(NamedTuple):

@@ -83,6 +83,8 @@ NOT_SCORING = MODEL_CALL_FAILED | {STOPPED_EARLY}
 #: Reasons are grouped by the text before the second colon: `SNIPPET_FAILED (raised): KeyError: 'x'`
 #: would have as many forms as keys.
 _REASON_GROUP = r"^([^:]*(?:: [^:]*)?)"
+#: What the counts of a fallback read.
+FALLBACK_FIELDS = frozenset({"extraction_rule", "fallback_error", "fallback_text"})
 #: The metadata that the counts need.
 COUNTED_FIELDS = frozenset(
     {

@@ -216,7 +216,10 @@ class RecordedCompletions:
         if self.rows is not None:
             table = self.rows.load()
         ids = [sample.id for sample in samples.repeat(self.num_trials)]
-        cells = [get_inside(fields, self.column) for fields in table.rows()]
+        if self.column in table.columns:
+            cells = table.values(self.column)
+        else:
+            cells = [get_inside(fields, self.column) for fields in table.rows()]
         are_texts = set(map(type, cells)) <= {str, type(None)}
         if are_texts and not self.beside:
             texts = cast("list[str | None]", cells)

@@ -411,3 +411,17 @@ def build_column(
         key = None if value is None else tuple(value)
         places.append(numbers.setdefault(key, len(numbers)))
     return pl.Series(name, list(numbers), dtype=dtype).gather(places)
+
+
+def build_frame(
+    rows: Sequence[Mapping[str, Any]],
+    types: Mapping[str, pl.DataType | None],
+) -> pl.DataFrame:
+    """Return the fields of rows that have these types as a table; what a row lacks is null."""
+    columns = []
+    for name, dtype in types.items():
+        cells = [row.get(name) for row in rows]
+        if dtype == pl.Float64:
+            cells = [None if cell is None else float(cell) for cell in cells]
+        columns.append(build_column(name, cells, dtype))
+    return pl.DataFrame(columns)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeGuard
 
 import polars as pl
 
-from answerkey.datasets.rows import build_column
+from answerkey.datasets.rows import build_frame
 from answerkey.errors import DataError, InternalError, Place, SpecError
 from answerkey.models.config import Model
 from answerkey.sandbox import Snippet
@@ -479,15 +479,7 @@ def _build_structs(
     types: Types,
 ) -> pl.Series:
     """Return rows as a column of structs; a field without a type holds JSON text."""
-    if not types:
-        types = {EMPTY_STRUCT_FIELD: pl.Boolean()}
-    columns = []
-    for field, dtype in types.items():
-        cells = [row.get(field) for row in rows]
-        if dtype == pl.Float64:
-            cells = [None if cell is None else float(cell) for cell in cells]
-        columns.append(build_column(field, cells, dtype))
-    return pl.DataFrame(columns).to_struct(name)
+    return build_frame(rows, types or {EMPTY_STRUCT_FIELD: pl.Boolean()}).to_struct(name)
 
 
 def join_scores(completions: Completions, scores: ScoresByKey) -> pl.DataFrame:

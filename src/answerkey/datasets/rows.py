@@ -147,15 +147,12 @@ class LineRows:
             raise refuse_change(self.file)
         items = []
         marks = zip(self.positions, self.marks.rows(), strict=True)
-        place = 0
         try:
             with self.path.open("rb") as stream:
                 for position, (offset, line, file_index) in marks:
-                    if offset != place:
-                        stream.seek(offset)
-                    source = stream.readline()
-                    place = offset + len(source)
-                    fields, _ = _decode_json(source.decode().lstrip())
+                    stream.seek(offset)
+                    text = stream.readline().decode()
+                    fields, _ = _decode_json(text.lstrip())
                     sample = build_sample(
                         fields,
                         self.columns,
@@ -200,7 +197,7 @@ def build_sample(
     else:
         row = Row((name, fields.get(name)) for name in columns)
     if ID_COLUMN not in row:
-        sample_id = f"{number:0{ID_WIDTH}d}"
+        sample_id = str(number).zfill(ID_WIDTH)
     elif type(row[ID_COLUMN]) in {str, int}:
         sample_id = str(row[ID_COLUMN])
     else:

@@ -12,12 +12,12 @@ import json
 import os
 import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from functools import partial
 from hashlib import sha256
-from itertools import chain
 from pathlib import Path, PurePosixPath
 from types import NoneType
 from typing import Any, NamedTuple, Protocol
@@ -229,7 +229,7 @@ def collect_rows(
     are, `in_place`. Unless `is_limited`, rows and cells may have any size, and stay in memory.
     E210 when there are no rows, E202 for cells that are too long.
     """
-    columns: dict[str, object] = {}  # the last cell of each
+    types: defaultdict[str, set[type]] = defaultdict(set)
     held = []
     size = 0
     row_limit = find_line_limit() if is_limited else sys.maxsize
@@ -239,7 +239,8 @@ def collect_rows(
         row_file = RowFile(files, in_place)
         held_bytes = WRITTEN_BYTES
     for record in records:
-        columns.update(record.fields)
+        for name, cell in record.fields.items():
+            types[name].add(type(cell))
         if record.size > row_limit:
             where = Place(files[record.file_index], record.line)
             raise DataError("E202", describe_long("the row", row_limit), where=where)
@@ -251,13 +252,13 @@ def collect_rows(
             held = []
             size = 0
             held_bytes = WRITTEN_BYTES
-    if not columns:
+    if not types:
         raise refuse_file("E210", "there are no rows", files[0], ROWS_HINT)
-    names = list(columns)
+    names = list(types)
     check_names(names, Place(files[0]))
     if row_file is not None:
         row_file.write(held)
-        return row_file.open_rows(names)
+        return row_file.open_rows(types)
     samples = [
         build_sample(
             record.fields,
@@ -277,7 +278,6 @@ def _is_large(path: Path) -> bool:
     return stamp is not None and stamp[0] > HELD_BYTES
 
 
-TEXT_OR_NULL = {str, NoneType}
 #: Where each row of a file of JSON Lines begins, and its line in which of the user's files.
 MARKS = {
     "offset": pl.UInt64(),
@@ -301,10 +301,9 @@ class RowFile:
         self._path = in_place
         self._is_copy = in_place is None
         self._marks: list[pl.DataFrame] = []
-        self._mixed_columns: set[str] = set()
 
     def write(self, records: Sequence[ParsedRow]) -> None:
-        """Note where rows begin and what they hold, after adding them to a copy."""
+        """Note where rows begin, after adding them to a copy."""
         offsets = [record.offset for record in records]
         if self._is_copy:
             try:
@@ -321,11 +320,6 @@ class RowFile:
             [record.file_index for record in records],
         ]
         self._marks.append(pl.DataFrame(columns, MARKS, orient="col"))
-        rows = [record.fields for record in records]
-        for name in set(chain.from_iterable(rows)) - self._mixed_columns:
-            types = {type(fields.get(name)) for fields in rows}
-            if not types <= TEXT_OR_NULL:
-                self._mixed_columns.add(name)
 
     def _append(self, records: Sequence[ParsedRow]) -> list[int]:
         """Write rows to the copy, and return where they begin."""
@@ -342,18 +336,18 @@ class RowFile:
                 stream.write(text.encode() + b"\n")
         return offsets
 
-    def open_rows(self, columns: Sequence[str]) -> LineRows:
-        """Return the rows that were written."""
+    def open_rows(self, types: Mapping[str, set[type]]) -> LineRows:
+        """Return the rows that were written; `types` are those of the cells of each column."""
         path = self._path or Path()
         marks = pl.DataFrame([column.shrink_dtype() for column in pl.concat(self._marks)])
         return LineRows(
             path,
             read_stamp(path),
-            columns,
+            list(types),
             self._files,
             marks,
             range(marks.height),
-            frozenset(columns) - self._mixed_columns,
+            frozenset(name for name in types if types[name] <= {str, NoneType}),
         )
 
 

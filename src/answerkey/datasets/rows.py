@@ -237,6 +237,11 @@ def repeat_positions(positions: Positions, times: int) -> Positions:
     return positions.gather(rows // times) * times + rows % times
 
 
+def list_rows(positions: Iterable[int], times: int) -> list[int]:
+    """Return the rows of samples of which each has `times` rows."""
+    return [position * times + trial for position in positions for trial in range(times)]
+
+
 def split_name(name: str, prefixes: Iterable[str]) -> list[tuple[str, str]]:
     """Return the prefixes that begin a dotted name, longest first, each with what follows it."""
     matching = [prefix for prefix in prefixes if name.startswith(f"{prefix}.")]

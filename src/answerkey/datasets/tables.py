@@ -74,7 +74,7 @@ from answerkey.types import Sample, Samples
 SAMPLE_COLUMN = "sample"
 #: A table with more bytes is not held in memory.
 HELD_BYTES = 64 * 2**20
-#: So much of such a table is held until it is written.
+#: Of such a table so much is held until it is written.
 WRITTEN_BYTES = 2**20
 #: About what a row takes in memory beside its characters.
 ROW_BYTES = 500
@@ -235,9 +235,6 @@ def collect_rows(
     row_limit = find_line_limit() if is_limited else sys.maxsize
     row_file: RowFile | None = None
     held_bytes = HELD_BYTES
-    if in_place is not None and _is_large(in_place):
-        row_file = RowFile(files, in_place)
-        held_bytes = WRITTEN_BYTES
     for record in records:
         for name, cell in record.fields.items():
             types[name].add(type(cell))
@@ -270,12 +267,6 @@ def collect_rows(
         for number, record in enumerate(held, 1)
     ]
     return Samples(samples, names, files[0])
-
-
-def _is_large(path: Path) -> bool:
-    """Return whether a file has more bytes than are held in memory; False when it is not there."""
-    stamp = read_stamp(path)
-    return stamp is not None and stamp[0] > HELD_BYTES
 
 
 #: Where each row of a file of JSON Lines begins, and its line in which of the user's files.

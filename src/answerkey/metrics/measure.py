@@ -41,7 +41,7 @@ from answerkey.metrics.intervals import (
     bound_value,
     measure_clustered_error,
 )
-from answerkey.metrics.task_counts import COUNTED_FIELDS, FALLBACK_FIELDS
+from answerkey.metrics.task_counts import COUNTED_FIELDS
 from answerkey.metrics.trials import (
     Trials,
     aggregate_scores,
@@ -131,10 +131,7 @@ def shrink_scores(metrics: Sequence[KeyedMetric], frame: pl.DataFrame) -> pl.Dat
             return frame  # the fields that this metric reads are unknown
         names.update(fields)
     metadata = frame["metadata"].struct.unnest()
-    counted = COUNTED_FIELDS
-    if "fallback_text" not in metadata.columns:
-        counted = counted - FALLBACK_FIELDS
-    for name in set(metadata.columns) - names - counted:
+    for name in set(metadata.columns) - names - COUNTED_FIELDS:
         metadata = metadata.with_columns(pl.lit(None).alias(name))
     choices = metadata.schema.get("choices")
     if "choices" not in names and choices == pl.List(pl.String):

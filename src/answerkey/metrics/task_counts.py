@@ -40,14 +40,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 import polars as pl
 
-from answerkey.metrics.base import count_combinations, decode, read_number, sort_keys
+from answerkey.metrics.base import (
+    count_combinations,
+    decode,
+    read_column,
+    read_number,
+    sort_keys,
+)
 from answerkey.metrics.trials import (
     NO_GROUP,
     SEVERITY,
@@ -83,8 +89,6 @@ NOT_SCORING = MODEL_CALL_FAILED | {STOPPED_EARLY}
 #: Reasons are grouped by the text before the second colon: `SNIPPET_FAILED (raised): KeyError: 'x'`
 #: would have as many forms as keys.
 _REASON_GROUP = r"^([^:]*(?:: [^:]*)?)"
-#: What the counts of a fallback read.
-FALLBACK_FIELDS = frozenset({"extraction_rule", "fallback_error", "fallback_text"})
 #: The metadata that the counts need.
 COUNTED_FIELDS = frozenset(
     {
@@ -403,13 +407,9 @@ def _count_samples(
         }
 
 
-def find_category_column(columns: Iterable[str]) -> str | None:
+def find_category_column(columns: Collection[str]) -> str | None:
     """Return the column with the categories, or None."""
-    present = set(columns)
-    for name in CATEGORY_COLUMNS:
-        if name in present:
-            return name
-    return None
+    return next((name for name in CATEGORY_COLUMNS if name in columns), None)
 
 
 def count_rows(
@@ -461,13 +461,9 @@ def count_rows(
 
 def _count_fields(scores: Scores, *names: str) -> Iterator[tuple[Any, ...]]:
     """Yield the combinations of fields, as texts, each with its number of counted rows."""
-    columns = [scores.counted().alias("is_counted")]
-    for name in names:
-        column = scores.column(name)
-        if column is None:
-            column = scores.text(name)
-        columns.append(column.alias(name))
-    groups = count_combinations(pl.DataFrame(columns)).filter("is_counted").drop("is_counted")
+    columns = [read_column(scores, name).alias(name) for name in names]
+    table = pl.DataFrame([scores.counted(), *columns])
+    groups = count_combinations(table).filter("counted").drop("counted")
     # Categories become texts only now, when there are few.
     return groups.with_columns(pl.col(*names).cast(pl.String)).iter_rows()
 

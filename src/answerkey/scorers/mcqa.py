@@ -172,8 +172,6 @@ def judge(
     return replace(score, values=values, metadata=metadata)
 
 
-#: The scores of readings of questions.
-Verdicts = dict[tuple[Question, Reading], Score]
 _UNREADABLE = {
     CompletionStatus.REFUSED: Reading(reason="REFUSED"),
     CompletionStatus.NO_TEXT: Reading(reason="NO_TEXT"),
@@ -185,7 +183,7 @@ def judge_reading(
     question: Question,
     completion: Completion,
     reading: Reading,
-    verdicts: Verdicts,
+    verdicts: dict[tuple[Question, Reading], Score],
 ) -> Score:
     """Return the score for what was read in a completion; one without text has its own reason.
 

@@ -188,19 +188,19 @@ def describe_rows(
     their_scores = completions.column("their_score")
     if their_scores.null_count() < len(their_scores):
         described.append(their_scores)
-    ids = completions.column("sample_id")
     examples: Examples = {}
     for key, scores in verdicts.items():
         for row, reason in _iterate_first(_list_failures(scores, calls)):
             examples[f"failures of {key}", reason] = {
-                "sample_id": ids[row],
+                "sample_id": completions.items[row].sample_id,
                 "message": scores.frame["reason"][row] or "UNKNOWN",
                 "traceback": scores.text(TRACEBACK_FIELD)[row],
             }
     for kind, rows in _list_reasons(verdicts[main], calls).items():
         for row, reason in _iterate_first(rows):
-            shown = texts[row] and texts[row][:EXAMPLE_CHARACTERS]
-            examples[kind, reason] = {"sample_id": ids[row], "completion": shown}
+            completion = completions.items[row]
+            shown = completion.text and completion.text[:EXAMPLE_CHARACTERS]
+            examples[kind, reason] = {"sample_id": completion.sample_id, "completion": shown}
     return RowFacts(pl.DataFrame(described), examples)
 
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from operator import attrgetter
-from typing import Any, Literal, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 
 import polars as pl
 
@@ -68,6 +68,8 @@ class Samples:
     file: str | None = None
     orders: pl.DataFrame | None = None
     written: Sequence[Sample] | None = None
+    #: Columns of which it is known that every cell is text or null: nobody has looked.
+    text_columns: ClassVar[frozenset[str]] = frozenset()
 
     def __len__(self) -> int:
         return len(self.items)

@@ -172,6 +172,8 @@ class RecordedCompletions:
 
     def check(self, rows: Rows) -> None:
         """Raise E209 for all cells of the rows that are no completions."""
+        if self.column in rows.text_columns and STATUS_COLUMN not in self.beside:
+            return
         errors = RowErrors(rows.file)
         for sample in iterate_samples(rows):
             cell = get_inside(sample.fields, self.column)
@@ -213,8 +215,11 @@ class RecordedCompletions:
         table = samples
         if self.rows is not None:
             table = self.rows.load()
-        ids = samples.repeat(self.num_trials).ids
-        cells = [get_inside(fields, self.column) for fields in table.rows()]
+        ids = [sample.id for sample in samples.repeat(self.num_trials)]
+        if self.column in table.columns:
+            cells = table.values(self.column)
+        else:
+            cells = [get_inside(fields, self.column) for fields in table.rows()]
         are_texts = set(map(type, cells)) <= {str, type(None)}
         if are_texts and not self.beside:
             texts = cast("list[str | None]", cells)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import polars as pl
 
@@ -220,6 +220,7 @@ class DerivedRows:
     rows: Rows
     questions: QuestionColumns
     columns: Sequence[str]
+    text_columns: ClassVar[frozenset[str]] = frozenset()
 
     @property
     def file(self) -> str | None:

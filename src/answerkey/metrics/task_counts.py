@@ -40,14 +40,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 import polars as pl
 
-from answerkey.metrics.base import count_combinations, decode, read_number, sort_keys
+from answerkey.metrics.base import (
+    count_combinations,
+    decode,
+    read_column,
+    read_number,
+    sort_keys,
+)
 from answerkey.metrics.trials import (
     NO_GROUP,
     SEVERITY,
@@ -182,19 +188,19 @@ def describe_rows(
     imported_scores = completions.column("imported_score")
     if imported_scores.null_count() < len(imported_scores):
         described.append(imported_scores)
-    ids = completions.column("sample_id")
     examples: Examples = {}
     for key, scores in verdicts.items():
         for row, reason in _iterate_first(_list_failures(scores, calls)):
             examples[f"failures of {key}", reason] = {
-                "sample_id": ids[row],
+                "sample_id": completions.items[row].sample_id,
                 "message": scores.frame["reason"][row] or "UNKNOWN",
                 "traceback": scores.text(TRACEBACK_FIELD)[row],
             }
     for kind, rows in _list_reasons(verdicts[main], calls).items():
         for row, reason in _iterate_first(rows):
-            shown = texts[row] and texts[row][:EXAMPLE_CHARACTERS]
-            examples[kind, reason] = {"sample_id": ids[row], "completion": shown}
+            completion = completions.items[row]
+            shown = completion.text and completion.text[:EXAMPLE_CHARACTERS]
+            examples[kind, reason] = {"sample_id": completion.sample_id, "completion": shown}
     return RowFacts(pl.DataFrame(described), examples)
 
 
@@ -401,13 +407,9 @@ def _count_samples(
         }
 
 
-def find_category_column(columns: Iterable[str]) -> str | None:
+def find_category_column(columns: Collection[str]) -> str | None:
     """Return the column with the categories, or None."""
-    present = set(columns)
-    for name in CATEGORY_COLUMNS:
-        if name in present:
-            return name
-    return None
+    return next((name for name in CATEGORY_COLUMNS if name in columns), None)
 
 
 def count_rows(
@@ -459,13 +461,9 @@ def count_rows(
 
 def _count_fields(scores: Scores, *names: str) -> Iterator[tuple[Any, ...]]:
     """Yield the combinations of fields, as texts, each with its number of counted rows."""
-    columns = [scores.counted().alias("is_counted")]
-    for name in names:
-        column = scores.column(name)
-        if column is None:
-            column = scores.text(name)
-        columns.append(column.alias(name))
-    groups = count_combinations(pl.DataFrame(columns)).filter("is_counted").drop("is_counted")
+    columns = [read_column(scores, name).alias(name) for name in names]
+    table = pl.DataFrame([scores.counted(), *columns])
+    groups = count_combinations(table).filter("counted").drop("counted")
     # Categories become texts only now, when there are few.
     return groups.with_columns(pl.col(*names).cast(pl.String)).iter_rows()
 

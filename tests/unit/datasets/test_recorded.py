@@ -167,6 +167,15 @@ def test_cells_that_are_no_completions_are_refused(cell: object) -> None:
         load([{"completion": text} for text in ("fine", cell, cell)], "abc")
 
 
+@pytest.mark.usefixtures("way")
+def test_a_cell_below_texts_that_is_no_completion_is_refused(tmp_path: Path) -> None:
+    """Every row of a file counts, however large the file is."""
+    file = tmp_path / "answers.jsonl"
+    file.write_text('{"completion": "A"}\n{"completion": null}\n{"completion": true}\n')
+    with pytest.raises(DataError, match=r"(?s)E209.*answers.jsonl:3"):
+        find_own_completions(load_table(file).rows)
+
+
 def test_statuses_of_the_file_are_kept() -> None:
     """`completion_status` says what became of the question.
 

@@ -162,7 +162,7 @@ def _read_named(units: Units, findings: Findings) -> Statement | None:
     if not places:
         return None
     answers = _list_ends(units, places)
-    if not answers and _is_only(units, places):
+    if _is_only(units, places):
         answers = places[-1:]
     answers = answers or [place for place in places if _is_bold(units, place)]
     if not answers:
@@ -183,16 +183,15 @@ def _is_sole(units: Units, place: Statement, *, is_last: bool = False) -> bool:
     if not texts.issubset({None, "", *place.choices}):
         return False  # `It is Lyon, just as option A says`
     is_set_off = _is_set_off(units, place, begin)
-    if not _is_only_label(units, place):
-        first = units.named[bisect_left(units.named, begin)]
-        return is_last and is_set_off and first == place.begin
-    return is_last or is_set_off or _is_subject(units, place)
+    if _is_only_label(units, place):
+        return is_last or is_set_off or _is_subject(units, place)
+    first = units.named[bisect_left(units.named, begin)]
+    return is_last and is_set_off and first == place.begin
 
 
 def _is_plain(units: Units, place: Statement, begin: int, end: int) -> bool:
     """Say whether the sentence of a label is complete, and asks and doubts nothing."""
-    is_closed = place.end == end and place.end > place.begin + 1
-    is_cut = end == units.size and not is_closed
+    is_cut = end == units.size and place.end == place.begin + 1
     if is_cut or units.words[end] in QUESTION_MARKS or units.plays(begin, end, _DOUBT):
         return False
     before = place.begin - 1
@@ -205,16 +204,14 @@ def _is_set_off(units: Units, place: Statement, begin: int) -> bool:
     before = place.begin - 1
     is_called = units.roles[before] & (OPTION | MAYBE) == OPTION
     if not any(is_word(units, at) for at in range(begin, before + 1 - is_called)):
-        return is_called and bool(units.roles[place.end] & BE)
-    is_wrapped = units.words[before] in OPEN - QUOTES or place.begin in units.text_ends
-    return is_called or (is_wrapped and before not in units.options)
+        return is_called
+    return is_called or units.words[before] in OPEN - QUOTES
 
 
 def _is_subject(units: Units, place: Statement) -> bool:
     """Say whether a short reply to a question with options says what a label is."""
     is_short = units.size <= _FIRST_WORDS and bool(units.option_texts)
-    is_letter = units.words[place.begin] not in _WORDS
-    return is_short and is_letter and bool(units.roles[place.end] & BE)
+    return is_short and bool(units.roles[place.end] & BE)
 
 
 def _find_sentence(units: Units, begin: int, end: int) -> tuple[int, int]:
@@ -229,11 +226,8 @@ def _find_sentence(units: Units, begin: int, end: int) -> tuple[int, int]:
 def _is_only_label(units: Units, place: Statement) -> bool:
     """Say whether a reply names no other label; an article and `I` are none."""
     for at in units.named:
-        is_first = units.words[at - 1] in SENTENCE_ENDS or units.token(at).islower()
-        is_article = units.words[at] == "i" or (units.words[at] == "a" and is_first)
-        is_other = units.labels[at] not in place.choices
-        is_named = not is_article or at in units.text_ends or _is_mention(units, at)
-        if is_other and is_named:
+        is_article = units.words[at] in _WORDS and units.token(at).islower()
+        if units.labels[at] not in place.choices and not is_article:
             return False
     return units.words[place.begin] != "i"
 
@@ -241,8 +235,7 @@ def _is_only_label(units: Units, place: Statement) -> bool:
 def _list_ends(units: Units, places: Sequence[Statement]) -> list[Statement]:
     """Return the place with which a reply opens, and the one with which it concludes."""
     ends = []
-    is_listed = units.words[places[0].end] in COLONS and len(units.options) > 1
-    if len(units.text_ends) <= 1 and not is_listed and _opens(units, places[0]):
+    if len(units.text_ends) <= 1 and _opens(units, places[0]):
         ends.append(places[0])
     if _concludes(units, places[-1]):
         ends.append(places[-1])
@@ -252,8 +245,7 @@ def _list_ends(units: Units, places: Sequence[Statement]) -> list[Statement]:
 def _is_bold(units: Units, place: Statement) -> bool:
     """Say whether a place is set in bold type within a sentence."""
     begin = place.begin
-    is_inside = is_word(units, begin - 2) or units.words[begin - 2] == "|"
-    return is_inside and units.words[begin - 1] in BOLD
+    return is_word(units, begin - 2) and units.words[begin - 1] in BOLD
 
 
 def _read_last(units: Units, findings: Findings) -> None:
@@ -313,35 +305,32 @@ def _asks(units: Units) -> bool:
 def _concludes(units: Units, place: Statement) -> bool:
     """Say whether the last sentence says, with a verb or a mark, that it is this choice."""
     before, end = _skip_articles_and_quotes(units, place)
-    if before < 0 or not _is_last(units, end):
+    if not _is_last(units, end):
         return False
-    if _is_text(place) and _is_of_label(units, place, before):
+    if _is_text(place) and _is_of_label(units, before):
         return False
     is_led = _is_led_text if _is_text(place) else _is_led_label
     return is_led(units, place, before) and read_context(units, place.begin) is Context.ASSERTED
 
 
-def _is_of_label(units: Units, place: Statement, verb: int) -> bool:
-    """Say whether a text is said of another label (`A is incorrect`), or in passing."""
+def _is_of_label(units: Units, verb: int) -> bool:
+    """Say whether a text is said of a label (`A is incorrect`), or in passing."""
     if "to" in units.words[max(verb - 1, 0) : verb + 1]:
         return True  # `to be valid`
-    label = units.labels[verb - 1]
-    return bool(units.roles[verb] & BE) and label is not None and label not in place.choices
+    return bool(units.roles[verb] & BE) and units.labels[verb - 1] is not None
 
 
 def _is_led_text(units: Units, place: Statement, before: int) -> bool:
-    """Say whether a verb, a colon or emphasis stands before an option's text."""
+    """Say whether a verb or a colon stands before an option's text."""
     # A longer text may be cut off if there is no full stop, and a number in it be any step.
     is_stopped = not STOPS.isdisjoint(units.words[place.end : place.end + WRAPS])
     if units.size > _MOST_ASSERTED and not is_stopped:
         return False
     if _has_alternative(units, before - _BACK, before):
         return False
-    if units.words[before] in _SAYING or units.words[place.begin - 1] in BOLD:
-        return True
     if units.token(place.begin).endswith(KOREAN_VERBS):
         return True
-    return bool(units.roles[before] & (BE | MATCH))
+    return units.words[before] in _SAYING or bool(units.roles[before] & (BE | MATCH))
 
 
 def _has_alternative(units: Units, begin: int, end: int) -> bool:
@@ -359,38 +348,29 @@ def _is_led_label(units: Units, place: Statement, before: int) -> bool:
     if word in _POINTING:
         return not _is_one_of_several(units, before)
     if word in SENTENCE_ENDS:
-        is_free = units.labels[before - 1] is None and not units.roles[before - 1] & SAYS
-        return word != BREAK and is_free and _is_sentence(units, place)
-    is_called = units.plays(before + 1, place.begin, OPTION | ANSWER)
-    if is_called and word in COMMAS | CLOSE | DASHES:
-        return True
+        is_free = word != BREAK and units.labels[before - 1] is None
+        return is_free and _is_sentence(units, place)
     return _is_sole(units, place, is_last=True)
 
 
 def _is_one_of_several(units: Units, mark: int) -> bool:
-    """Say whether a label after a mark is one of several answers, or asked: `Question 2: B`."""
+    """Say whether a label after a mark is one of several answers: `Question 2: B`."""
     pointed = {units.labels[at] for at in units.named if units.words[at - 1] in _POINTING}
-    if len(pointed) > 1 or not QUESTION_MARKS.isdisjoint(units.words[mark:]):
-        return True
-    is_numbered = units.words[mark] in COLONS and any(
-        map(str.isdecimal, units.words[max(mark - 2, 0) : mark])
-    )
-    return is_numbered or units.plays(mark - 2, mark, QUESTION)
+    is_numbered = any(map(str.isdecimal, units.words[max(mark - 2, 0) : mark]))
+    return len(pointed) > 1 or is_numbered or units.plays(mark - 2, mark, QUESTION)
 
 
 def _is_sentence(units: Units, place: Statement) -> bool:
-    """Say whether a label is a sentence of its own, or set in bold type."""
+    """Say whether a label is a sentence of its own."""
     after = place.end + bool(units.roles[place.end] & OPTION)
-    return units.words[place.begin - 1] in BOLD or units.words[after] in STOPS
+    return units.words[after] in STOPS
 
 
 def _is_last(units: Units, end: int) -> bool:
-    """Say whether nothing follows but marks or, in a short text, why it is so."""
+    """Say whether nothing follows but marks, or why it is so."""
     following = units.words[end : end + WRAPS]
-    if units.size <= end + WRAPS and all(word in _ENDINGS for word in following):
+    if all(word in _ENDINGS for word in following):
         return QUESTION_MARKS.isdisjoint(following)
-    if units.size > _MOST_ASSERTED:
-        return False
     return following[0] in COMMAS and units.roles[end + 1] & (AFTER | SO) == AFTER
 
 
@@ -409,10 +389,10 @@ def _is_clear(units: Units, places: Sequence[Statement]) -> bool:
     before, end = _skip_articles_and_quotes(units, place)
     if not all(map(_is_text, places)):
         return _is_last(units, end) or _is_undoubted(units, places)
-    if not _is_undoubted(units, places) or _is_of_label(units, place, before):
+    if not _is_undoubted(units, places) or _is_of_label(units, before):
         return False
     is_over = units.words[end] in _SETTING_OFF
-    if before < 0 or units.words[before] in SENTENCE_ENDS:
+    if units.words[before] in SENTENCE_ENDS:
         return is_over or bool(units.roles[end] & BE)
     return is_over and (bool(units.roles[before] & (BE | YES)) or units.words[before] in COLONS)
 
@@ -574,7 +554,7 @@ def _combine(units: Units, statements: Sequence[Statement]) -> Decision:
 
 def _narrows(statement: Statement, earlier: Statement) -> bool:
     """Say whether a statement chooses among the choices of an earlier one."""
-    return bool(statement.choices) and set(statement.choices) < set(earlier.choices)
+    return set(statement.choices) < set(earlier.choices)
 
 
 def _list_corrections(units: Units) -> list[int]:
@@ -594,7 +574,7 @@ def _eliminate(units: Units, findings: Findings) -> str | None:
     Of two choices, that one is wrong does not say that the other is right.
     """
     left = [choice for choice in units.choices.choices if choice not in findings.excluded]
-    if len(left) != 1 or len(findings.excluded) <= 1 or units.size > _MOST_ELIMINATED:
+    if len(left) != 1 or len(findings.excluded) <= 1:
         return None
     return left[0]
 
@@ -647,9 +627,7 @@ def _is_mention(units: Units, at: int) -> bool:
 
 def _is_argument(units: Units, at: int) -> bool:
     """Say whether a letter stands in the brackets of a function: `f(A)`."""
-    function = units.words[at - 2]
-    is_touched = units.words[at - 1] == "(" and not units.gaps[at - 1]
-    return is_touched and function.isascii() and function.isalnum()
+    return units.words[at - 1] == "(" and not units.gaps[at - 1] and is_word(units, at - 2)
 
 
 def _is_in_formula(units: Units, at: int) -> bool:
@@ -669,6 +647,9 @@ _NEAR = 12
 _UNSURE = _DENIAL | SAYS | IF | BUT
 _SUPPORT = ANSWER | RIGHT | PICK | LEAVE | MATCH
 #: In an argument these may say of another choice that it is true, and still not the answer.
+#: What a text turns to before it declines to answer.
+_LEANINGS = frozenset({"chosen", "conclusion", "correction"})
+_FULL_STOPS = SENTENCE_ENDS - {";", "\uff1b"}
 _LIGHT_PARTS = frozenset({"named_right", "verdict_list", "reference"})
 
 
@@ -685,7 +666,10 @@ def _raise_doubt(units: Units, decision: Decision, findings: Findings) -> Decisi
 def _is_taken_back(units: Units, decision: Decision, findings: Findings) -> bool:
     """Say whether the last words of a text, or those right after the answer, take it back."""
     end = decision.end
-    if units.plays(max(end, units.size - _LAST_WORDS), units.size, UNDO):
+    taking_back = UNDO
+    if decision.part in _LEANINGS:
+        taking_back |= REFUSE  # `I lean towards C, but I cannot tell`
+    if units.plays(max(end, units.size - _LAST_WORDS), units.size, taking_back):
         return True
     fixes = [at for at in _list_corrections(units) if at >= end and is_inserted(units, at)]
     return bool(fixes) and not any(
@@ -738,7 +722,8 @@ def _is_contradicted(units: Units, decision: Decision, findings: Findings) -> bo
 
 def _leads_elsewhere(units: Units, statement: Statement, decision: Decision) -> bool:
     """Say whether a short reply states a label, and no word turns from it to the answer."""
-    is_label = any(units.labels[statement.begin : statement.end])
+    named = units.labels[statement.begin : statement.end]
+    is_label = not set(statement.choices).isdisjoint(named)
     if statement.weight is Weight.TENTATIVE or not is_label or units.size > _MOST_ASSERTED:
         return False
     if units.plays(statement.begin, decision.end, MAYBE | BUT):
@@ -752,6 +737,8 @@ def _is_rivalled(units: Units, decision: Decision, findings: Findings) -> bool:
         return True  # a text that is cut off after `or`
     if is_object(units):
         return False
+    if _is_supposed(units, decision, findings):
+        return True
     if decision.part == "conclusion" and _is_one_of_cases(units, decision, findings):
         return True
     for begin, end in _list_sentences(units, decision.end):
@@ -762,6 +749,15 @@ def _is_rivalled(units: Units, decision: Decision, findings: Findings) -> bool:
             has_rival = any(_is_supported(units, at, begin, end) for at in rivals)
         if has_rival:
             return True
+    return False
+
+
+def _is_supposed(units: Units, decision: Decision, findings: Findings) -> bool:
+    """Say whether another choice is stated under a condition: `If so, it is A; if not, B`."""
+    for choice, at in findings.supposed.items():
+        is_other = choice != decision.choice and at < decision.begin
+        if is_other and _FULL_STOPS.isdisjoint(units.words[at : decision.begin]):
+            return not units.plays(at, decision.begin, _DENIAL | SO | BUT | FIX | AFTER | THINK)
     return False
 
 

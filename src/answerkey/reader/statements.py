@@ -57,7 +57,6 @@ from answerkey.reader.names import (
     PLURALS,
     Named,
     close_label,
-    is_end,
     is_word,
     read_names,
 )
@@ -89,10 +88,14 @@ class Statement:
 
 @dataclass(slots=True)
 class Findings:
-    """What has been found in a text so far: statements, and excluded choices with their places."""
+    """What has been found in a text so far: statements, and excluded choices with their places.
+
+    `supposed` are choices that are stated under a condition only.
+    """
 
     statements: list[Statement] = field(default_factory=list)
     excluded: dict[str, int] = field(default_factory=dict)
+    supposed: dict[str, int] = field(default_factory=dict)
 
     def exclude(self, choices: tuple[str, ...], at: int) -> None:
         """Note that the text excludes these choices."""
@@ -167,16 +170,14 @@ def _step(units: Units, at: int, way: _Way) -> int | None:
     """Return the unit after this one, if it may stand between a cue and what it leads to."""
     roles = units.roles[at]
     if roles & NOT:
-        is_interjection = roles & WRONG and is_followed(units, at)  # `actually, no: it is B`
-        way.is_negated |= not is_interjection
+        way.is_negated |= not is_followed(units, at)  # `actually, no: it is B`
         return at + 1
     is_article = roles & (BE | FILL | OPTION) and read_names(units, at + 1)  # `odpowiedź to B`
     if roles & PREP and not is_article:
         if not way.has_link:
             return _skip_preposition(units, at)
         return at + 1 if roles & _LIGHT_AFTER_CUE else None
-    is_noun = roles & ANSWER and way.has_link
-    if roles & (BE | _LIGHT_AFTER_CUE) or is_noun:
+    if roles & (BE | ANSWER | _LIGHT_AFTER_CUE):
         is_passed = _pass_light_word(roles, way)
     else:
         is_passed = _pass_mark(units.words[at], way)
@@ -211,7 +212,7 @@ def _read_target(units: Units, at: int, *, has_link: bool) -> Named | None:
         return read_text(units, text, at + 1)
     if names is not None:
         return names.begin_at(names.begin)
-    if not has_link or text:
+    if not has_link:
         return None
     if units.roles[at] & NONE:
         return Named((), at, at + 1)
@@ -221,24 +222,18 @@ def _read_target(units: Units, at: int, *, has_link: bool) -> Named | None:
 def _ends_answer(units: Units, end: int) -> bool:
     """Say whether an option's text is complete here: no further word, no joint to another."""
     at = units.skip(end, CLOSE)
-    roles = units.roles[at]
     if is_word(units, at):
-        is_verb = roles & BE and not units.token(at).isascii()
-        return bool(is_verb or roles & AFTER) and not roles & (OR | AND)
+        return bool(units.roles[at] & AFTER) or not units.token(at).isascii()
     if units.words[at] in COMMAS:
         return not units.roles[at + 1] & OR
-    return units.words[at] not in OPERATORS or bool(units.gaps[at])
+    return units.words[at] not in OPERATORS
 
 
 def read_text(units: Units, choice: str, end: int) -> Named:
     """Return the choice of an option text; the label in brackets after it has to be the same."""
     at = units.skip(end, _PAUSES)
-    if units.words[at] not in _BRACKETS:
-        return Named((choice,), end, end)
-    if units.roles[at + 1] & OPTION:
-        at += 2
     names = read_names(units, at)
-    if names is None:
+    if names is None or units.words[at] not in _BRACKETS:
         return Named((choice,), end, end)
     return Named((choice,), end, names.end, clashes=choice not in names.choices)
 
@@ -372,8 +367,7 @@ def _is_unreal(units: Units, at: int, cue: int, *, is_reached: bool) -> bool:
     """Say whether a condition or somebody else's opinion begins here and reaches the cue."""
     roles = units.roles[at]
     if roles & SAYS:
-        is_quoted = units.words[at + 1] in COLONS  # `Many say: the answer is B`
-        return bool(roles & IF) or ((is_reached or is_quoted) and cue - at <= BEFORE)
+        return bool(roles & IF) or (is_reached and cue - at <= BEFORE)
     if units.words[at] in _INVERTED | _AMBIGUOUS_IF:
         return units.words[at - 1] in SENTENCE_ENDS
     return bool(roles & IF) and (is_reached or units.words[at + 1] in COLONS)  # `Tom says: it is C`
@@ -381,7 +375,7 @@ def _is_unreal(units: Units, at: int, cue: int, *, is_reached: bool) -> bool:
 
 def is_inserted(units: Units, at: int) -> bool:
     """Say whether a remark stands on its own: `wait, the answer is`; not `I don't actually`."""
-    return is_followed(units, at) or at == 0 or units.words[at - 1] in BEFORE_INSERTION
+    return is_followed(units, at) or units.words[at - 1] in BEFORE_INSERTION
 
 
 def is_followed(units: Units, at: int) -> bool:
@@ -480,6 +474,7 @@ def _note(
     is_fix = units.roles[at] & FIX and is_inserted(units, at)
     context = Context.ASSERTED if is_fix else read_context(units, at)
     if context is Context.HYPOTHETICAL:
+        findings.supposed.update(dict.fromkeys(target.choices, at))
         return
     if target.is_negated or context is Context.DENIED:
         findings.exclude(target.choices, at)
@@ -505,7 +500,7 @@ def _follow_answer(units: Units, at: int) -> Named | None:
 
 def _is_apposed(units: Units, at: int, target: Named) -> bool:
     """Say whether a label right after `answer` is what it is: `dass die Antwort B ist`."""
-    if units.roles[at] & BARE or target.is_wrapped:
+    if units.roles[at] & BARE:
         return True
     before = skip_back(units, at, FILL | OWN | RIGHT)
     if units.roles[before] & BE and units.words[before] != "to":
@@ -515,7 +510,7 @@ def _is_apposed(units: Units, at: int, target: Named) -> bool:
 
 def _follow_option(units: Units, at: int) -> Named | None:
     """Return what an option word leads to, if it is `the correct option` or `my choice`."""
-    if units.labels[at - 1] is not None and not units.gaps[at]:
+    if units.labels[at - 1] is not None:
         return None  # `A项`
     before = skip_back(units, at, FILL & ~(RIGHT | OWN))
     around = units.roles[at] | units.roles[before] | units.roles[at + 1] & RIGHT
@@ -575,10 +570,8 @@ def _follow_hint(units: Units, at: int) -> Named | None:
     """Return what `it is`, `so` and `that leaves` lead to, if the clause ends there."""
     roles = units.roles[at]
     begin = at + 1
-    if roles & (IT | BE) == IT:
-        if not units.roles[begin] & BE:
-            return None
-        begin += not units.roles[begin] & NOT
+    if roles & (IT | BE) == IT and not units.roles[begin] & BE:
+        return None
     if roles & FIX:
         begin = units.skip(begin, STOPS, _BACK)
     may_pause = bool(roles & (FIX | SO | NOT_AFTER))
@@ -587,11 +580,8 @@ def _follow_hint(units: Units, at: int) -> Named | None:
         return None
     if _is_asked(units, target):
         return None
-    if roles & MATCH and not target.is_wrapped and not units.plays(begin, target.end, OPTION):
+    if roles & MATCH and not units.plays(begin, target.end, OPTION):
         return None
-    text = units.options.get(units.skip_back(at - 1, COMMAS))
-    if text and units.plays(begin, target.end, OPTION):
-        target.clashes |= text not in target.choices  # `Saturn, that is, option D`
     return target
 
 
@@ -600,7 +590,7 @@ def _ends_clause(units: Units, target: Named) -> bool:
     at = target.end
     if not MATHEMATICS.isdisjoint(units.words[max(at - _NEAR, 0) : at]):
         return False
-    if is_end(units, at) or units.words[at] in _CLAUSE_ENDS:
+    if units.words[at] in _CLAUSE_ENDS | {BREAK}:
         return True
     roles = units.roles[at]
     if roles & (AFTER | BUT | THAT):
@@ -671,6 +661,7 @@ def read_subject(units: Units, at: int, findings: Findings) -> None:
         return  # `D would be correct if`
     context = read_context(units, begin)
     if context is Context.HYPOTHETICAL:
+        findings.supposed.update(dict.fromkeys(names.choices, at))
         return
     if verdict.is_wrong != (verdict.is_negated or context is Context.DENIED):
         findings.exclude(names.choices, begin)

@@ -52,7 +52,7 @@ QUESTION = (
 
 
 def serve(delay: float, pipe: Pipe) -> None:
-    """Answer every request after a delay, until this process is ended."""
+    """Answer every request after a delay, until this process is terminated."""
     body = json.dumps(REPLY).encode()
 
     async def answer(request: web.BaseRequest) -> web.Response:
@@ -128,7 +128,7 @@ def measure_asker(url: str, concurrent: int, count: int) -> float:
 
 
 def measure_all(url: str, concurrent: int, count: int) -> list[float]:
-    """Return the speeds of the bare client and of ours."""
+    """Return the requests per second of the bare client and of answerkey."""
     speeds = []
     for measure in (measure_bare, measure_asker):
         # Neither pays for looking through what is there before it begins.

@@ -1,4 +1,4 @@
-"""What a Ray cluster costs and bears: `python bench/cluster.py [--rows N] [--kill] [--part NAME]`.
+"""Cost and safety of a Ray cluster: `python bench/cluster.py [--rows N] [--kill] [--part NAME]`.
 
 `overhead`: CPU seconds per million rows of recorded completions, all processes counted: the local
 engine, one node that the command starts, and two nodes that are there. `replies`: different replies
@@ -37,13 +37,13 @@ OWN_NODE = Nodes(("--engine", "ray"))
 
 
 def build_words(bench: Workbench, rows: int) -> list[str]:
-    """Return the command that scores so many rows."""
+    """Return the arguments of the command that scores this many rows."""
     task, dataset = bench.write_task(Case(rows)), bench.find_dataset(rows, Mix())
     return ["score", str(task), "--dataset", str(dataset), "--completion-column", "completion"]
 
 
 def measure_turns(bench: Workbench, rows: int) -> dict[str, list[Spent]]:
-    """Return what each engine took in each turn.
+    """Return the cost of each engine in each round.
 
     They take turns, so that all meet the same disturbances.
     """
@@ -96,7 +96,7 @@ def measure_overhead(bench: Workbench, rows: int) -> None:
 
 
 def measure_replies(bench: Workbench) -> None:
-    """Print what replies cost that are all different, locally and on two nodes."""
+    """Print the cost of replies that all differ, locally and on two nodes."""
     case = Case(REPLIES, rule="stated_answer", shape="replies")
     out = bench.folder / "out"
     words = ["score", str(bench.write_task(case)), "--dataset", str(bench.find_source(case))]
@@ -116,14 +116,14 @@ def measure_replies(bench: Workbench) -> None:
 
 
 def try_all_kills(bench: Workbench, rows: int) -> bool:
-    """Kill what can be killed; return whether everything is exact all the same."""
+    """Kill workers and nodes; return whether every result is still exact."""
     with tempfile.TemporaryDirectory(dir=bench.folder) as folder:
         is_exact = try_kills(Path(folder), build_words(bench, rows), rows)
         return try_deadly_row(Path(folder), bench.find_dataset(DEADLY_ROWS, Mix())) and is_exact
 
 
 def main() -> int:
-    """Measure what was asked for."""
+    """Measure the requested parts."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -33,7 +33,7 @@ Read = Callable[[str, tuple[str, ...], list[str] | None], str | None]
 
 
 def list_sealed() -> Iterator[Row]:
-    """Yield text, choices, options and label of the replies that nobody looks at."""
+    """Yield text, choices, options and label of the held-out replies."""
     yield from list_rows(SEALED)
 
 
@@ -47,7 +47,7 @@ def list_rows(file: Path) -> Iterator[Row]:
 
 
 def list_plain() -> Iterator[Row]:
-    """Yield our own options in twenty plain forms."""
+    """Yield replies that state made-up options in twenty plain forms."""
     forms = (CASES / "plain_forms.txt").read_text(encoding="utf-8").splitlines()
     for line in (CASES / "plain_options.jsonl").read_text(encoding="utf-8").splitlines():
         options = json.loads(line)

@@ -39,7 +39,7 @@ PROMPTFOO_VERSION = "0.123.1"
 
 
 class ForeignError(Exception):
-    """A harness that cannot be measured here, and why."""
+    """Raised when a harness cannot be measured here; the message says why."""
 
 
 @cache
@@ -53,14 +53,14 @@ def find_newest(name: str) -> str:
 
 
 def open_tool(name: str, version: str | None = None) -> list[str]:
-    """Return the words that start a tool: Node and its script, or the Python of an environment."""
+    """Return the command that starts a tool: Node and its script, or an environment's Python."""
     if name == "promptfoo":
         return open_promptfoo(version or PROMPTFOO_VERSION)
     return [open_environment(name, version)]
 
 
 def open_environment(name: str, version: str | None = None) -> str:
-    """Return the Python of an environment, which is made the first time.
+    """Return the Python of an environment, which is created on first use.
 
     Another version than ours has an environment of its own, with the newest of all that goes with
     it.
@@ -97,7 +97,7 @@ def find_python(name: str) -> str:
 
 
 def open_promptfoo(version: str = PROMPTFOO_VERSION) -> list[str]:
-    """Return the words that start promptfoo.
+    """Return the command that starts promptfoo.
 
     Npm installs it and the Node that it needs the first time.
     """

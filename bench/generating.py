@@ -97,7 +97,7 @@ def draw(rows: pl.Series, salt: int, below: int) -> pl.Series:
 
 
 def choose(rows: pl.Series, salt: int, share: float) -> pl.Series:
-    """Return whether each row belongs to the drawn share."""
+    """Return for each row whether it belongs to a random share."""
     return draw(rows, salt, 1_000_000) < round(share * 1_000_000)
 
 
@@ -122,7 +122,7 @@ def unpack_labels(rows: pl.Series) -> pl.DataFrame:
 
 
 def _sort_taken(place: int) -> list[pl.Expr]:
-    """Return what the places before this one have taken, the smallest first."""
+    """Return the characters that earlier positions use, in ascending order."""
     names = [f"own{earlier}" for earlier in range(place)]
     if not names:
         return []
@@ -173,7 +173,7 @@ def make_rows(start: int, stop: int, mix: Mix) -> pl.DataFrame:
 
 
 def _pick(name: str, place: pl.Expr) -> pl.Expr:
-    """Return the one of four columns that stands at the place."""
+    """Return, row by row, the value of the column that the position names."""
     return pl.coalesce(pl.when(place == number).then(f"{name}{number}") for number in range(4))
 
 

@@ -65,7 +65,7 @@ class Assassin:
     killed: list[str] = field(default_factory=list)
 
     def look(self) -> None:
-        """Kill if the time has come."""
+        """Kill the worker or the node once its time has come."""
         parts = count_parts(self.folder)
         if not self.killed and parts >= self.first:
             self._kill_worker(parts)
@@ -154,7 +154,7 @@ def try_deadly_row(folder: Path, dataset: Path) -> bool:
 
 
 def wait_and_note(folder: Path, chunk: int) -> int:
-    """Wait as a chunk would work, and note when it began and ended."""
+    """Wait as long as a chunk would run, and record its start and end."""
     mark = folder / f"{chunk}-{time.time_ns()}"
     mark.with_suffix(".begun").write_text(str(time.time()))
     time.sleep(5.0 if chunk % 12 == 5 else 1.0)  # noqa: PLR2004 - stragglers

@@ -45,7 +45,7 @@ class Case:
 
     @property
     def has_promise(self) -> bool:
-        """Whether the project promises something of it."""
+        """Whether the project makes a promise for this case."""
         return self.rate == 1e9  # noqa: PLR2004 - without a rate
 
 

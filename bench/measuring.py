@@ -28,7 +28,7 @@ class Cost:
     peak: int
 
     def __sub__(self, earlier: Cost) -> Cost:
-        """Return what this took more than another; the memory stays."""
+        """Return the difference in time to another cost; the memory stays."""
         return Cost(self.wall - earlier.wall, self.cpu - earlier.cpu, self.peak)
 
 
@@ -47,7 +47,7 @@ def list_tree(root: int) -> list[int]:
 
 
 def read_resident(process: int) -> tuple[int, int]:
-    """Return how many bytes a process holds now, and the most it ever held."""
+    """Return the resident memory of a process in bytes, now and at its peak."""
     try:
         lines = Path(f"/proc/{process}/status").read_text().splitlines()
     except OSError:
@@ -70,7 +70,7 @@ def read_tree_cpu(root: int) -> float:
 
 
 class Watcher(threading.Thread):
-    """Looks at a process tree again and again, and remembers the most memory that it held."""
+    """Polls a process tree, and remembers the most memory it held."""
 
     def __init__(self, root: int) -> None:
         super().__init__(daemon=True)

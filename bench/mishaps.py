@@ -120,7 +120,7 @@ class Tool:
     tolerant: str = ""
 
     def open(self) -> list[str]:
-        """Return the words that start the tool, after its installation."""
+        """Return the command that starts the tool, which is installed first."""
         if self.name == "promptfoo":
             return [*foreign.open_promptfoo()]
         python = (

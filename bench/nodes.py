@@ -42,7 +42,7 @@ NO_NODES = Nodes()
 def start_nodes(
     count: int, cpus: int = 1, extra: Mapping[str, str] | None = None
 ) -> Iterator[Nodes]:
-    """Yield so many nodes on this machine."""
+    """Yield this many nodes on this machine."""
     environment = {**os.environ, **(extra or {})}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     command = [sys.executable, str(SCRIPT), str(count), str(cpus)]
@@ -79,7 +79,7 @@ class Spent:
 def run_answerkey(
     words: Sequence[str], nodes: Nodes = NO_NODES, meanwhile: Callable[[], None] | None = None
 ) -> Spent:
-    """Carry out an answerkey command on nodes.
+    """Run an answerkey command on nodes.
 
     `meanwhile` is called again and again while it runs.
     """

@@ -1,4 +1,4 @@
-"""CPU seconds of process trees, by looking at them again and again.
+"""CPU seconds of process trees, measured by polling.
 
 What a process has used is asked of itself, not of its parent: most of Ray's processes are never
 waited for, and a parent does not know of them. What a process uses after the last look at it is
@@ -54,7 +54,7 @@ def read_title(process: int) -> str:
 
 
 class Poll(threading.Thread):
-    """Looks at process trees until it is ended, and knows what they have used since it began."""
+    """Polls process trees until it is stopped, and sums the CPU time they use meanwhile."""
 
     def __init__(self, roots: Sequence[int]) -> None:
         super().__init__(daemon=True)
@@ -64,16 +64,16 @@ class Poll(threading.Thread):
         self._ended = threading.Event()
 
     def run(self) -> None:
-        """Look again and again."""
+        """Poll until stopped."""
         while not self._ended.wait(PAUSE):
             self.look()
 
     def look(self) -> None:
-        """Look once."""
+        """Poll once."""
         self._last.update(read_trees(self.roots))
 
     def end(self) -> None:
-        """Look no more."""
+        """Stop polling."""
         self.look()
         self._ended.set()
         self.join()

@@ -156,7 +156,7 @@ def _pass(text: str, _choices: Sequence[str], _options: Sequence[str] | None) ->
 
 
 def main() -> int:
-    """Print the paces; return 1 when a promise is missed."""
+    """Print the times per text; return 1 if a promise is missed."""
     is_kept = True
     for name, pace in measure_reader().items():
         ratio, most = pace.reading / pace.passing, MOST_PASSES[name]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 
 def import_libraries() -> None:
-    """Import what scoring needs of others."""
+    """Import the libraries that scoring needs."""
     import click
     import jinja2.sandbox
     import polars as pl
@@ -41,7 +41,7 @@ def read_json(source: str) -> None:
 
 
 def read_texts(source: str) -> None:
-    """Read the answer out of each completion."""
+    """Extract the answer from each completion."""
     import polars as pl
 
     from answerkey.reader import read
@@ -52,7 +52,7 @@ def read_texts(source: str) -> None:
 
 
 def _use(*_: object) -> None:
-    """Take what was made, so that nothing leaves it out."""
+    """Use a value, so that it is really computed."""
 
 
 KINDS: dict[str, Callable[..., None]] = {

@@ -83,7 +83,7 @@ def stop_answered(bench: Workbench, case: Case) -> Path:
 
 
 def main() -> int:
-    """Measure and print; return 1 when the promise is missed."""
+    """Print the measurements; return 1 if a promise is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--rows", type=int, default=ROWS)

@@ -53,7 +53,7 @@ class Row:
 
     @property
     def is_missed(self) -> bool:
-        """Whether it was measured and does not hold."""
+        """Whether the promise was measured and does not hold."""
         return None not in (self.ratio, self.promise) and self.ratio > self.promise  # type: ignore[operator]
 
     def to_cells(self) -> list[str]:
@@ -67,7 +67,7 @@ class Row:
 def compare(
     work: str, ours: Cost, limit: tuple[str, Cost], promise: float | None, compared: str = "-"
 ) -> Row:
-    """Return the row of a work by its CPU seconds."""
+    """Return the row of a workload, by its CPU seconds."""
     name, least = limit
     best = f"{name}: {least.cpu:.2f} CPU s"
     return Row(work, _say(ours), compared, best, ours.cpu / least.cpu, promise, ours)
@@ -273,7 +273,7 @@ def _run_script(name: str, words: list[str]) -> Iterator[Row]:
 
 
 def describe_machine() -> str:
-    """Return what was measured on, and with what."""
+    """Return the machine and the versions that were measured."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     libraries = ", ".join(
         f"{name} {version(name)}" for name in ("polars", "jinja2", "aiohttp", "answerkey")
@@ -302,7 +302,7 @@ def write_page(**contents: str) -> None:
 
 
 def main() -> int:
-    """Measure, print and write; return 1 when a promise is missed."""
+    """Measure, print and write the table; return 1 if a promise is missed."""
     begun = time.monotonic()
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

@@ -43,7 +43,7 @@ class Workbench:
         return path
 
     def find_dataset(self, rows: int, mix: Mix, ending: str = "parquet") -> Path:
-        """Return a dataset of so many rows."""
+        """Return a dataset of this many rows."""
         return self.make_file(f"rows.{ending}", ["--rows", str(rows), *mix.to_words()])
 
     def find_source(self, case: Case) -> Path:
@@ -66,7 +66,7 @@ class Workbench:
 
     @property
     def cache(self) -> Path:
-        """The user's cache folder, as far as the measured commands know."""
+        """The cache folder that the measured commands use."""
         return self.folder / "cache"
 
     def clear(self, *, with_cache: bool = False) -> None:
@@ -76,7 +76,7 @@ class Workbench:
 
     @staticmethod
     def clear_folder(folder: Path) -> None:
-        """Remove a folder, or a file in its place."""
+        """Remove a folder or a file."""
         shutil.rmtree(folder, ignore_errors=True)
         folder.unlink(missing_ok=True)
 

@@ -72,7 +72,7 @@ def make_cases() -> str:
 
 
 def make_command(name: str) -> str:
-    """Return the part of a command's section that its own help has: examples, text, options."""
+    """Return the part of a command's section that comes from its help: examples, text, options."""
     command, run = load_command(name), load_command("run")
     examples = re.findall(r"answerkey [^\n]+", command.epilog or "")
     text = re.sub(
@@ -142,7 +142,7 @@ def summarise(documented: object) -> str:
 
 
 def load_command(name: str) -> click.Command:
-    """Return a command as the code has it."""
+    """Return a command from the code."""
     command = app.get_command(click.Context(app, **app.context_settings), name)
     if command is None:
         raise SystemExit(f"there is no command {name}")
@@ -150,7 +150,7 @@ def load_command(name: str) -> click.Command:
 
 
 def list_options(command: click.Command) -> list[click.Option]:
-    """Return the options that not every command has."""
+    """Return the options of a command, without those that every command has."""
     return [
         parameter
         for parameter in command.params
@@ -164,14 +164,14 @@ def list_forms(option: click.Option) -> list[str]:
 
 
 def spell(option: click.Option) -> str:
-    """Return an option as it is written, with what it takes."""
+    """Return an option as it is written, with its value."""
     taken = "" if option.is_flag else f" {option.metavar or option.name.upper()}"
     *forms, last = list_forms(option)
     return ", ".join([*(f"`{form}`" for form in forms), f"`{last}{taken}`"])
 
 
 def describe(option: click.Option) -> tuple[str, str | None]:
-    """Return what makes two options the same to a reader."""
+    """Return what a reader sees of an option; equal options are documented once."""
     return spell(option), option.help
 
 

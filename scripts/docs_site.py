@@ -49,7 +49,7 @@ LEFT_OVER = re.compile(r"^(?:[-*] |\d+\. |\|.*\|$)", re.MULTILINE)
 
 
 class SiteError(Exception):
-    """Something is wrong with the pages or with the site."""
+    """Raised when the pages or the site are broken."""
 
 
 @dataclass
@@ -216,7 +216,7 @@ class Site:
         return made
 
     def stage(self, folder: Path) -> None:
-        """Write the pages, pictures and linked files, from which the generator builds."""
+        """Write the pages, pictures and linked files that the generator builds from."""
         shutil.rmtree(folder, ignore_errors=True)
         for file in self.docs.rglob("*"):
             if file.is_file() and file.suffix not in {".md", ".json"}:
@@ -230,7 +230,7 @@ class Site:
 
     @staticmethod
     def copy(file: Path, place: Path) -> None:
-        """Copy a file into a folder that may not be there yet."""
+        """Copy a file into a folder, which is created if necessary."""
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, place)
 
@@ -267,7 +267,7 @@ def read_title(file: Path) -> str:
 
 
 def split_config(root: Path) -> tuple[str, str]:
-    """Return what stands in mkdocs.yml before `nav`, and the list that is `nav`."""
+    """Return the part of mkdocs.yml before `nav`, and the list under `nav`."""
     settings, result, nav = (root / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")
     if not result:
         raise SiteError("mkdocs.yml has no `nav`, which is its last setting")
@@ -345,7 +345,7 @@ class _Reader(HTMLParser):
             self.texts.append("")
 
     def handle_endtag(self, tag: str) -> None:
-        """Leave a paragraph."""
+        """End a paragraph."""
         if self._inside and self._inside[-1] == tag:
             self._inside.pop()
 

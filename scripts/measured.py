@@ -65,7 +65,7 @@ def write_names(names: list[str]) -> str:
 
 
 def list_speeds() -> Iterator[tuple[str, str]]:
-    """Yield replies per second, to two digits, from the times on the page that the bench wrote."""
+    """Yield replies per second, to two digits, from the times on the performance page."""
     page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
     for key, (work, rows) in SPEEDS.items():
         row = re.search(rf"\|`score` by `stated_answer`[^|]*{work}\|[^|]*CPU s, ([\d.]+) s,", page)
@@ -76,8 +76,8 @@ def list_speeds() -> Iterator[tuple[str, str]]:
 
 
 def list_readings() -> Iterator[tuple[str, str]]:
-    """Yield how each reader does on the sealed corpus and on MMLU-Pro's outputs, if they are
-    there.
+    """Yield the accuracy of each reader on the held-out corpus, and on MMLU-Pro's outputs if they
+    are there.
     """
     bench = runpy.run_path(str(ROOT / "bench" / "extractors.py"))
     replies = {"sealed": bench["list_sealed"], "mmlu-pro": bench["list_outputs"]}

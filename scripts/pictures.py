@@ -87,7 +87,7 @@ class Material:
 
 
 def make_material(folder: Path) -> Material:
-    """Run the demo and what goes with it in an empty folder."""
+    """Run the demo and related commands in an empty folder."""
     text = run_command(folder, "demo")
     runs = Path("answerkey-demo", "runs")
     for name, model in OTHER_MODELS.items():
@@ -183,7 +183,7 @@ def list_problems(material: Material, images: Path = IMAGES) -> list[str]:
 
 
 def take_pictures(material: Material, images: Path = IMAGES) -> None:
-    """Take every picture, and write down what they show."""
+    """Take every picture, and record what each one shows."""
     from playwright.sync_api import sync_playwright
 
     images.mkdir(parents=True, exist_ok=True)
@@ -215,7 +215,7 @@ def take_pictures(material: Material, images: Path = IMAGES) -> None:
 
 
 def take_picture(browser: Browser, picture: Picture, address: str, file: Path) -> None:
-    """Photograph one page, when it shows what its route asks for."""
+    """Take a picture of one page, once it shows what its route asks for."""
     context = browser.new_context(
         viewport={"width": picture.width, "height": picture.height},
         color_scheme="dark" if picture.scheme == "dark" else "light",
@@ -260,7 +260,7 @@ def write_terminal(material: Material) -> Path:
 
 @contextmanager
 def serve(material: Material) -> Iterator[str]:
-    """Start the viewer over the runs, and give its address."""
+    """Start the viewer on the runs, and yield its address."""
     words = [sys.executable, "-m", "answerkey", "view", str(material.runs), "--quiet"]
     with subprocess.Popen(  # noqa: S603 - our own command
         words,

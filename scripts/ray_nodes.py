@@ -22,7 +22,7 @@ STORE_BYTES = 90 * 10**6
 
 
 def main(words: list[str]) -> None:
-    """Start the nodes, say where they are, and end them with stdin."""
+    """Start the nodes, print their addresses, and stop them when stdin is closed."""
     count, cpus = (int(words[place]) if len(words) > place else 1 for place in (0, 1))
     token = os.environ.get("RAY_AUTH_TOKEN") or secrets.token_hex(32)
     # Ray would put the machine's address in the network in the place of 127.0.0.1.
@@ -34,7 +34,7 @@ def main(words: list[str]) -> None:
 
 
 def hold_nodes(count: int, cpus: int, token: str) -> None:
-    """Start nodes, and end them with stdin."""
+    """Start nodes, and stop them when stdin is closed."""
     utilities: Any = import_module("ray.cluster_utils")
     os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # its test tools have set it to 1
     cluster = utilities.Cluster()

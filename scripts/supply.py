@@ -63,7 +63,7 @@ _OWN = "answerkey (pyproject.toml)"
 
 @dataclass
 class Part:
-    """One locked package; `users` are those for which it is there."""
+    """One locked package; `users` are the packages that need it."""
 
     name: str
     version: str
@@ -73,7 +73,7 @@ class Part:
 
     @property
     def purl(self) -> str:
-        """The name that all databases of packages understand."""
+        """The package URL (purl), which vulnerability databases use."""
         return f"pkg:pypi/{self.name}@{self.version}"
 
 
@@ -116,7 +116,7 @@ def list_lock_errors(path: Path, required: Sequence[str]) -> list[str]:
 
 
 def list_direct(project: dict[str, object], group: str | None = None) -> list[str]:
-    """Return the names of what `pyproject.toml` asks for, in a group or for every user."""
+    """Return the names of the dependencies in `pyproject.toml`, of a group or of every user."""
     groups: dict[str, list[str]] = project["dependency-groups"]  # type: ignore[assignment]  # of TOML
     table: dict[str, list[str]] = project["project"]  # type: ignore[assignment]  # of TOML
     requirements = table["dependencies"] if group is None else groups[group]
@@ -152,7 +152,7 @@ def list_wheel_errors(wheel: Path) -> list[str]:
 
 
 def check() -> list[str]:
-    """Return everything that is wrong with the locks and the wheel."""
+    """Return all errors in the lock files and the wheel."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     errors: list[str] = []
     for path, group in zip(LOCKS, (None, *GROUPS), strict=True):
@@ -179,7 +179,7 @@ def list_package_files(package: Path = ROOT / "src" / "answerkey") -> set[str]:
 def list_metadata_errors(
     text: bytes, required: Sequence[str] = ("summary", "description", "license_expression")
 ) -> list[str]:
-    """Return what a package index would refuse in the metadata, or show as empty."""
+    """Return the metadata that a package index would refuse or show as empty."""
     from packaging.metadata import Metadata  # a part of the build tool
 
     try:
@@ -314,7 +314,7 @@ def list_parts() -> list[Part]:
 
 
 def main() -> int:
-    """Do what the command line says; 1 when something is wrong."""
+    """Run the command; return 1 if something is wrong."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

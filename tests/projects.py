@@ -76,7 +76,7 @@ def write_run(folder: Path, models: list[Fields], *, task: Fields, **more: objec
 
 
 def drop_times(value: Any) -> Any:  # noqa: ANN401 - whatever stands in a JSON file
-    """Return JSON without what a clock says, and without the list of runs beside."""
+    """Return JSON without times, and without the list of the other runs of a matrix."""
     if isinstance(value, dict):
         left_out = {"started_at", "ended_at", "latency", "matrix"}
         return {name: drop_times(item) for name, item in value.items() if name not in left_out}

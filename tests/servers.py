@@ -14,6 +14,9 @@ from typing import Any, ClassVar, Literal
 
 from aiohttp import BodyPartReader, web
 
+from answerkey.models.config import Caller, ModelConfig
+from answerkey.models.model import LiveModel, open_model
+from answerkey.models.providers import Connection
 from answerkey.testing import Asked, Behaviour, TestServer
 from answerkey.testing.apis import CHAT, encode, find_style, write_error
 from answerkey.testing.replies import NoAnswerError, find_reply
@@ -25,6 +28,13 @@ Serve = Callable[[str, Mapping[str, Any]], tuple[int, object]]
 _CREATED, _GOOD = 1_700_000_000, 200
 _UNDER_WAY = frozenset({"validating", "in_progress"})
 _ANTHROPIC_ENDS = {"batch_expired": "expired", "batch_cancelled": "canceled"}
+
+
+def connect(model: str | ModelConfig, caller: Caller | None = None) -> Connection:
+    """Return the connection of a model, which is not code."""
+    opened = open_model(model, caller=caller)
+    assert isinstance(opened, LiveModel)
+    return opened.connection
 
 
 @dataclass(frozen=True)

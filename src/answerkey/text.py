@@ -346,10 +346,11 @@ class Span(NamedTuple):
     role: Role = "plain"
 
 
-Line = tuple[Span, ...]
-Lines = list[Line]
 Cell = str | Span
 Cells = Sequence[Cell]
+#: A line is a text, a span, or several of them; hidden characters are escaped when it is printed.
+Line = Cell | Cells
+Lines = list[Line]
 BLANK: Line = ()
 INDENT = "  "
 GAP = "  "
@@ -357,13 +358,14 @@ GAP = "  "
 DEFAULT_WIDTH = 110
 
 
-def line(*pieces: Cell) -> Line:
-    """Return a line of texts and spans, with their hidden characters escaped."""
+def list_spans(line: Line) -> list[Span]:
+    """Return the spans of a line, with their hidden characters escaped."""
+    cells = [line] if isinstance(line, str | Span) else line
     spans = []
-    for piece in pieces:
-        span = Span(piece) if isinstance(piece, str) else piece
+    for cell in cells:
+        span = Span(cell) if isinstance(cell, str) else cell
         spans.append(Span(make_visible(span.text), span.role))
-    return tuple(spans)
+    return spans
 
 
 def plain_text(lines: Iterable[Line]) -> str:
@@ -371,9 +373,9 @@ def plain_text(lines: Iterable[Line]) -> str:
     spaces.
     """
     text = ""
-    for spans in lines:
-        written = "".join([span.text for span in spans])
-        text += make_visible(written).rstrip() + "\n"
+    for line in lines:
+        written = "".join([span.text for span in list_spans(line)])
+        text += f"{written.rstrip()}\n"
     return text
 
 
@@ -411,7 +413,7 @@ def draw_text(
 ) -> Lines:
     """Return a text as indented lines, without hidden characters."""
     parts = wrap(make_visible(text), width - len(indent))
-    return [line(Span(f"{indent}{part}", role)) for part in parts]
+    return [Span(f"{indent}{part}", role) for part in parts]
 
 
 class Drawn(ABC):
@@ -438,26 +440,26 @@ def draw_finding(
 ) -> Lines:
     """Return an entry of a numbered list: the finding, then notes such as `Next: `, indented."""
     lead = f"{number:>3}. "
-    lines = _draw_labelled(Span(lead, "dim"), sentence, width, "warn")
+    lines = draw_labelled(Span(lead, "dim"), sentence, width, "warn")
     indent = " " * len(lead)
     for label, note in notes.items():
         if note:
-            for part in _draw_labelled(Span(label, "dim"), note, width - len(indent)):
-                lines.append((Span(indent), *part))
+            lines += draw_labelled(Span(f"{indent}{label}", "dim"), note, width)
     return lines
 
 
-def _draw_labelled(
+def draw_labelled(
     label: Span,
     text: str,
     width: int,
     role: Role = "plain",
 ) -> Lines:
     """Return a text broken into lines, the first after its label and the others aligned with it."""
-    lines = []
-    for part in wrap(make_visible(text), width - len(label.text)):
-        lines.append(line(label, Span(part, role)))
-        label = Span(" " * len(label.text))
+    lines: Lines = []
+    room = measure_width(label.text)
+    for part in wrap(make_visible(text), max(20, width - room)):
+        lines.append((label, Span(part, role)))
+        label = Span(" " * room)
     return lines
 
 
@@ -477,7 +479,7 @@ def draw_table(
     flexible = None
     cells_by_column = zip(header, *rows, strict=True)
     for mark, (heading, *cells) in zip(align, cells_by_column, strict=True):
-        spans = line(heading, *cells)
+        spans = list_spans((heading, *cells))
         if not any(span.text for span in spans[1:]):
             continue
         if mark == "~":
@@ -492,13 +494,13 @@ def draw_table(
     if flexible is not None and spare < 0:
         least = max(8, measure_width(columns[flexible][0].text))
         widths[flexible] = max(least, widths[flexible] + spare)
-    lines = []
+    lines: Lines = []
     for row in zip(*columns, strict=True):
         pieces = [Span(INDENT)]
         for span, cell_width, mark in zip(row, widths, aligns, strict=True):
             text = _pad(span.text, cell_width, mark)
             pieces += [Span(text, span.role), Span(GAP)]
-        lines.append(tuple(piece for piece in pieces[:-1] if piece.text))
+        lines.append(pieces[:-1])
     has_heading = any(column[0].text for column in columns)
     return lines if has_heading else lines[1:]
 
@@ -584,7 +586,7 @@ def draw_problems(
     more = len(errors) - MAX_SHOWN_ERRORS
     if more > 0:
         where = "`errors` of this exception" if for_python else "`--json`"
-        blocks.append([line(f"and {more} more errors; {where} has them all")])
+        blocks.append([f"and {more} more errors; {where} has them all"])
     return join_blocks(blocks)
 
 
@@ -609,19 +611,19 @@ def _draw_problem(
     """Return a problem as lines; with a `width`, also the line of its file."""
     translate = name_arguments if for_python else str
     first, *further = _split_lines(translate(problem.message))
-    lines = [line(label, Span(f": {first}", "strong"))]
-    lines += [line(f"  {text}") for text in further]
+    lines: Lines = [(label, Span(f": {first}", "strong"))]
+    lines += [f"  {text}" for text in further]
     if problem.where and str(problem.where):
         place = show_place(problem.where)
         if for_python:
             place = place.removeprefix("--")
-        lines.append(line(Span("  --> ", "dim"), place))
+        lines.append((Span("  --> ", "dim"), place))
         if width and isinstance(problem, AnswerkeyError):
             lines += _draw_source(problem, problem.where, width)
     if problem.hint:
         first, *further = _split_lines(translate(problem.hint))
-        lines.append(line(Span("  = help: ", "dim"), first))
-        lines += [line(f"          {text}") for text in further]
+        lines.append((Span("  = help: ", "dim"), first))
+        lines += [f"          {text}" for text in further]
     return lines
 
 
@@ -652,10 +654,10 @@ def _draw_source(error: AnswerkeyError, place: Place, width: int) -> Lines:
         while measure_width(before) > room // 2:
             before = f"…{before[2 + (measure_width(before) - room // 2) // 2 :]}"
     cells = measure_width(before)
-    lines = [line(Span(f"{place.line:>5} | ", "dim"), before + shorten(after, room - cells))]
+    lines: Lines = [(Span(f"{place.line:>5} | ", "dim"), before + shorten(after, room - cells))]
     if column > 0:
         margin = Span(f"{'|':>7} ", "dim")
-        return [*lines, line(margin, " " * cells, Span("^", "bad"))]
+        return [*lines, (margin, " " * cells, Span("^", "bad"))]
     is_whole_row = error.code == "E202"
     return lines if is_whole_row else []
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from operator import attrgetter
-from typing import Any, Literal, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 
 import polars as pl
 
@@ -59,7 +59,7 @@ class Samples:
 
     `orders` is set if options are in another order than in the file. For each row it has the id of
     the sample (`base_sample_id`), the original position of the option at each position (`order`),
-    and the reason why the order was not changed, or null (`left_in_place`); the columns of
+    and the reason why the order was not changed, or null (`not_reordered`); the columns of
     `PRIOR_SCHEMA` may follow. `written` are then the samples as in the file.
     """
 
@@ -68,6 +68,8 @@ class Samples:
     file: str | None = None
     orders: pl.DataFrame | None = None
     written: Sequence[Sample] | None = None
+    #: Columns of which it is known that every cell is text or null: nobody has looked.
+    text_columns: ClassVar[frozenset[str]] = frozenset()
 
     def __len__(self) -> int:
         return len(self.items)
@@ -183,9 +185,9 @@ COMPLETION_SCHEMA: dict[str, pl.DataType] = {
 }
 #: Additional columns that recorded completions may have: another tool's verdict, 1 for right and 0
 #: for wrong, and the answer that it read in them.
-THEIR_SCHEMA: dict[str, pl.DataType] = {
-    "their_score": pl.Float64(),
-    "their_answer": pl.String(),
+IMPORTED_SCHEMA: dict[str, pl.DataType] = {
+    "imported_score": pl.Float64(),
+    "imported_answer": pl.String(),
 }
 #: The source of completions of invalid rows, which a run leaves out.
 NOT_ASKED = "not asked"
@@ -193,7 +195,7 @@ NOT_ASKED = "not asked"
 #: another name.
 _JSON_FIELDS = ("prompt", "reply", "logprobs")
 _ATTRIBUTES = {"completion": "text", "status": "status.value"}
-_ALL_COLUMNS = COMPLETION_SCHEMA | THEIR_SCHEMA | _USAGE_SCHEMA
+_ALL_COLUMNS = COMPLETION_SCHEMA | IMPORTED_SCHEMA | _USAGE_SCHEMA
 _write_json = json.JSONEncoder(ensure_ascii=False, default=str).encode
 
 
@@ -209,7 +211,7 @@ class Completion:
     status is ERROR. `raw` is the body that could not be read, or the original text before thoughts,
     or the JSON around a choice, were removed. `source` is `live`, `batch`, `cache`, `recorded` or
     `builtin`. `asked_at` is the time of the original call of a cached completion, in seconds since
-    1970. `their_score` and `their_answer` are another tool's verdict, see `THEIR_SCHEMA`.
+    1970. `imported_score` and `imported_answer` are another tool's verdict, see `IMPORTED_SCHEMA`.
     """
 
     text: str | None
@@ -232,8 +234,8 @@ class Completion:
     asked_at: int | None = None
     sample_id: str = ""
     trial: int = 0
-    their_score: float | None = None
-    their_answer: str | None = None
+    imported_score: float | None = None
+    imported_answer: str | None = None
 
     def with_fields(self, **fields: object) -> Self:
         """Return a copy with other values in some fields, ten times as fast as `replace`."""
@@ -343,9 +345,9 @@ class Completions:
     def frame(self) -> pl.DataFrame:
         """The completions as a table."""
         frame = pl.DataFrame([self.column(name) for name in COMPLETION_SCHEMA])
-        their_scores = self.column("their_score")
-        if their_scores.count():
-            frame = frame.with_columns(their_scores, self.column("their_answer"))
+        imported_scores = self.column("imported_score")
+        if imported_scores.count():
+            frame = frame.with_columns(imported_scores, self.column("imported_answer"))
         return frame
 
     def column(self, name: str) -> pl.Series:
@@ -679,7 +681,7 @@ class Request:
     trial: int = 0
 
 
-class Known(NamedTuple):
+class SampleFacts(NamedTuple):
     """Facts about each sample that a scorer knows before a model is called; one list entry per
     sample.
     """

@@ -83,7 +83,7 @@ def browser(driven: Driven) -> Iterator[Browser]:
 
 @dataclass(frozen=True)
 class Tab:
-    """A page in a context of its own, and who watches it."""
+    """A page in its own browser context, with the watcher of its requests."""
 
     page: Page
     watch: Watch

@@ -71,7 +71,7 @@ def make_plain_runs(folder: Path, call: Call) -> None:
 
 
 def answer_from(questions: Path) -> Callable[[Sequence[Mapping[str, object]]], Reply]:
-    """Return who answers the questions of a file: the surer, the likelier right."""
+    """Return a model for the questions of a file: the more confident, the more often right."""
     rows = [json.loads(line) for line in questions.read_text(encoding="utf-8").splitlines()]
     truths = {row["question"]: row["answer"] for row in rows}
 

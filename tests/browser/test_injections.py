@@ -141,7 +141,7 @@ def test_what_is_searched_for_stays_text(stage: Stage) -> None:
 
 
 def test_routes_stay_routes(stage: Stage) -> None:
-    """Whatever stands behind the # shows a page of ours or says that it leads nowhere."""
+    """Any text after `#` shows a page of the report or says that the link leads nowhere."""
     forms = ["{}", "#/run/{}/0", "#/run/r0/0/sample/{}", "#/run/r0/0/samples?category={}"]
     forms.append("#/compare/r0,{}")
     # Each text in one form, each form with many texts; in the long series all of them.

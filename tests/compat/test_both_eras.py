@@ -102,7 +102,7 @@ def write_recorded(folder: Path, **definition: object) -> Path:
     ],
 )
 def test_later_names_exist_without_a_prompt(tmp_path: Path, value: str, accuracy: float) -> None:
-    """A recorded text is an exchange of one message; a text that nobody said is none."""
+    """A recorded text is an exchange of one message; a message that was not recorded is None."""
     scorer = {"type": "string_equals", "ground_truth": "{{ sample.answer }}", "value": value}
     run = answerkey.run(write_recorded(tmp_path, scorers=[scorer]), out=tmp_path / "out")
     assert run.tasks["t"].metrics["Accuracy"].value == accuracy
@@ -172,7 +172,7 @@ def write_inference(folder: Path, config: dict[str, object]) -> Path:
         ({"run_inference_snippet": "x = 1"}, "defines no function `run_inference`"),
         (
             {"snippet": CODE.format(name="infer", step=""), "adapter": {"key": "mine"}},
-            "error[E116]: an adapter of your own in `custom_inference` is not done",
+            "error[E116]: an adapter of your own in `custom_inference` is not supported",
         ),
     ],
 )
@@ -222,5 +222,5 @@ def test_scorers_of_the_original_are_refused_by_name(
     file = write_recorded(tmp_path, scorers=[{"type": name, "ground_truth": "A"}])
     assert main(["check", str(file)]) == 2
     printed = capsys.readouterr().out
-    assert f"error[E116]: scorer type `{name}` of the original platform is not done" in printed
+    assert f"error[E116]: scorer type `{name}` of the original platform is not supported" in printed
     assert "`string_equals_mcqa`" in printed

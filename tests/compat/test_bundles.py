@@ -17,6 +17,7 @@ from answerkey.testing import TestServer
 
 #: What people have on their disks: both eras, what is foreign, a folder of documents.
 BUNDLES = Path(__file__).parent / "bundles"
+UNSUPPORTED = "of the original platform is not supported"
 
 
 def test_a_bundle_of_the_later_era_runs(
@@ -78,17 +79,17 @@ def test_foreign_parts_are_told_at_once(tmp_path: Path, capsys: pytest.CaptureFi
     messages = capsys.readouterr().err
     heads = [line for line in messages.splitlines() if line.startswith("error")]
     assert heads == [
-        "error[E116]: `dataset_generators` of the original platform is not done",
-        "error[E116]: `generator_specification` of the original platform is not done",
-        "error[E116]: source type `langsmith` of the original platform is not done",
-        "error[E116]: source type `inspect_ai` of the original platform is not done",
+        f"error[E116]: `dataset_generators` {UNSUPPORTED}",
+        f"error[E116]: `generator_specification` {UNSUPPORTED}",
+        f"error[E116]: source type `langsmith` {UNSUPPORTED}",
+        f"error[E116]: source type `inspect_ai` {UNSUPPORTED}",
         "error[E303]: solver type `multi_turn_solver` is outside the scope of multiple choice",
         "error[E303]: solver type `python` is outside the scope of multiple choice",
-        "error[E116]: scorer type `bleu` of the original platform is not done",
-        "error[E116]: scorer type `python_all_samples` of the original platform is not done",
-        "error[E116]: `postprocessor` of the original platform is not done",
-        "error[E116]: scorer type `rag_checker` of the original platform is not done",
-        "error[E116]: scorer type `function_call_coverage` of the original platform is not done",
+        f"error[E116]: scorer type `bleu` {UNSUPPORTED}",
+        f"error[E116]: scorer type `python_all_samples` {UNSUPPORTED}",
+        f"error[E116]: `postprocessor` {UNSUPPORTED}",
+        f"error[E116]: scorer type `rag_checker` {UNSUPPORTED}",
+        f"error[E116]: scorer type `function_call_coverage` {UNSUPPORTED}",
     ]
     assert messages.count("  = help: ") == len(heads)
     assert not out.exists()
@@ -97,7 +98,7 @@ def test_foreign_parts_are_told_at_once(tmp_path: Path, capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("text", "code", "message"),
     [
-        ("key: p\nevaluations: []\n", "E116", "`evaluations` of the original platform is not done"),
+        ("key: p\nevaluations: []\n", "E116", f"`evaluations` {UNSUPPORTED}"),
         (
             "key: e\ntask_specifications: []\n",
             "E108",

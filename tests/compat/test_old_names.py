@@ -168,7 +168,7 @@ evaluation:
 def only(
     folder: Path, extra: str, run_config: str = ""
 ) -> tuple[Job, list[tuple[str, str | None]]]:
-    """Return the one job of a seed era run file, and what was heard."""
+    """Return the only job of a run file from the seed era, and its notices."""
     load(folder, HEAD + DEFINITION + NEW)
     (folder / "run.yaml").write_text(
         run_config + RUN.replace("EXTRA", extra or "tags: []"), encoding="utf-8"

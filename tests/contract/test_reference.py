@@ -31,7 +31,7 @@ from answerkey.scorers.extraction import RULES as EXTRACTION_RULES
 from answerkey.scorers.mcqa import PROMPT
 from answerkey.scorers.question import FAULTS
 from answerkey.solvers import SOLVERS
-from answerkey.spec import Options, models, run_file, shapes
+from answerkey.spec import Options, actions, models, run_file, shapes, trials
 from answerkey.spec.config import Config
 from answerkey.spec.nodes import ProblemList, from_plain
 from answerkey.spec.parameters import PARAMETERS
@@ -189,15 +189,15 @@ def test_every_example_of_a_metric_is_true(fields: dict[str, Any], outcome: dict
 
 MODELS: dict[str, list[type[BaseModel]]] = {
     "task-file": [
-        *(shapes.TaskFields, shapes.Definition, shapes.DatasetChoice, shapes.ActionFields),
-        *(shapes.TrialsFields, shapes.MetricCommon, fields_of(RowFilter)),
+        *(shapes.TaskFields, shapes.Definition, shapes.DatasetChoice, actions.ActionFields),
+        *(trials.TrialsFields, shapes.MetricCommon, fields_of(RowFilter)),
         *PARAMETERS.values(),
         *(SCORER.model(kind) for kind in SCORERS),
         *(SOLVER.model(kind) for kind in SOLVERS),
     ],
     "run-file": [
         *(run_file.RunFields, run_file.EvaluationFields, run_file.SpecificationFields),
-        *(run_file.RunConfigFields, shapes.TrialsFields),
+        *(run_file.RunConfigFields, trials.TrialsFields),
     ],
     "policies": [PolicyFields, RuleFields, *(RULE.model(kind) for kind in GATE_RULES)],
     "dataset-file": [

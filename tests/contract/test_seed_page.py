@@ -131,8 +131,8 @@ def test_options_that_are_mappings_are_seen_in_the_prompt(call: Call) -> None:
 
 def test_the_texts_of_options_that_are_mappings_are_read(call: Call) -> None:
     """`stated_answer` knows the options by their texts."""
-    stated = {"options": "{{ sample.options }}", "extraction": "stated_answer"}
-    scorer = {**SCORER, **stated}
+    fields = {"options": "{{ sample.options }}", "extraction": "stated_answer"}
+    scorer = {**SCORER, **fields}
     write_task({"answer": "B", "options": OPTIONS, "completion": "Canberra."}, scorers=[scorer])
     done = call("score", "task.yaml", "--dataset", "rows.jsonl", "--json")
     assert list_metrics(done) == {"Accuracy": (1.0, 1)}

@@ -83,7 +83,7 @@ def test_an_installed_wheel_runs_the_demo(dist: Path, tmp_path: Path) -> None:
 def test_a_wheel_from_the_sdist_is_the_same(
     dist: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever builds from the sdist gets the files and the metadata of our wheel, byte for byte."""
+    """A wheel built from the sdist has the files and metadata of ours, byte for byte."""
     (sdist,) = dist.glob("*.tar.gz")
     subprocess.run(["tar", "-xzf", sdist], cwd=tmp_path, check=True)  # noqa: S607 - the system's own
     monkeypatch.chdir(tmp_path / sdist.name.removesuffix(".tar.gz"))

@@ -43,16 +43,16 @@ def connect(server: TestServer) -> Connection:
 
 
 def make_calls(connection: Connection, count: int) -> list[Call]:
-    """Return so many different calls."""
+    """Return this many different calls."""
     calls = []
     for number in range(count):
         messages = [{"role": "user", "content": f"question {number}"}]
-        calls.append(Call(call_key(connection, messages, 0), f"{number:05d}", 0, messages))
+        calls.append(Call(call_key(connection.identity, messages, 0), f"{number:05d}", 0, messages))
     return calls
 
 
 def complete(server: TestServer, count: int, **settings: Any) -> Sequence[Completion]:  # noqa: ANN401  # of CallSettings
-    """Return the completions of so many calls by a client with these settings."""
+    """Return the completions of this many calls by a client with these settings."""
     connection = connect(server)
     with ModelClient(connection, CallSettings(**settings)) as client:
         return client.complete(make_calls(connection, count))

@@ -72,8 +72,8 @@ def test_share_accuracy_and_the_number_without_it(
     assert (result["with_it"]["invalid"], result["without_it"]["invalid"]) == (6, 10)
     assert result["without_it"]["interval"] == pytest.approx(alone.metrics["Accuracy"].interval)
     shown = " ".join(call("show", out, "-v").out.split())
-    told = "Fallback small: asked about 8 of 16 completions (50.00 %), it named a choice in 4, the "
-    assert f"{told}right one in 2. Accuracy is 50.00 % with it and 37.50 % without it." in shown
+    text = "Fallback small: asked about 8 of 16 completions (50.00 %), it named a choice in 4, the "
+    assert f"{text}right one in 2. Accuracy is 50.00 % with it and 37.50 % without it." in shown
     monkeypatch.setenv("COLUMNS", "120")
     audit = " ".join(call("audit", out).out.split())
     assert re.search(r"stated_answer/fallback \(this run\) 50\.00 % \[[^]]+\] 37\.50 % 10 ", audit)
@@ -140,14 +140,14 @@ def test_every_chunk_size_gives_the_same_numbers(
 
 
 def test_live_recorded_and_in_memory_give_the_same(fallback: SecondModel) -> None:
-    """The same completions are read alike, whoever brings them."""
+    """The same completions are read alike, wherever they come from."""
     file = fallback.folder / "said.jsonl"
     live, recorded = fallback.run("live"), fallback.run("recorded", completions=file)
     task = describe_task(scorers=use_fallback(f"{fallback.server.url}#m-small"))
     replies = [json.loads(line)["completion"] for line in file.read_text().splitlines()]
     memory = ak.score(task, fallback.rows, replies)
-    first, *others = map(fallback.list_scores, (live, recorded, memory))
-    assert others == [first, first]
+    first, *further = map(fallback.list_scores, (live, recorded, memory))
+    assert further == [first, first]
 
 
 def test_a_later_prompt_is_another(fallback: SecondModel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +161,7 @@ def test_a_later_prompt_is_another(fallback: SecondModel, monkeypatch: pytest.Mo
 
 
 def test_fingerprint_of_a_fallback(fallback: SecondModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tasks differ that have another fallback, none, or another prompt of ours."""
+    """Tasks with another fallback, without one, or with another built-in prompt are different."""
     kinds = [fallback.without, fallback.scorers, use_fallback("mine")]
 
     def list_fingerprints() -> list[str]:
@@ -222,10 +222,10 @@ def test_key_stays_where_it_belongs(fallback: SecondModel, call: Call) -> None:
 
 def test_dry_run_counts_it(fallback: SecondModel, call: Call) -> None:
     """All that a model is yet to say, or the recorded completions that the rule cannot read."""
-    file, said = fallback.folder / "run.yaml", fallback.folder / "said.jsonl"
+    file, replies = fallback.folder / "run.yaml", fallback.folder / "said.jsonl"
     planned = ak.plan_calls(file).tasks[0]
     assert (planned.calls, planned.judge_calls, planned.fallback_calls) == (16, 0, 16)
-    done = call("run", file, "--completions", said, "--dry-run")
+    done = call("run", file, "--completions", replies, "--dry-run")
     assert "fallback       at most 16 calls more" in done.out
     assert ak.plan_calls(fallback.write(fallback.without)).tasks[0].fallback_calls == 0
     assert fallback.server.asked.total == 0
@@ -282,5 +282,6 @@ def test_the_fallback_reads_imported_completions(fallback: SecondModel, call: Ca
     file.write_text(file.read_text().replace("extraction: stated_answer", setting))
     run = ak.run(project, out=fallback.folder / "run")
     (before,), (after,) = alone.tasks.values(), run.tasks.values()
-    assert (before.totals["theirs"]["both_right"], after.totals["theirs"]["both_right"]) == (1, 2)
+    both_right = [task.totals["imported"]["both_right"] for task in (before, after)]
+    assert both_right == [1, 2]
     assert fallback.count_asked() == (0, 1)

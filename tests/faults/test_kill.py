@@ -45,7 +45,7 @@ job.CHUNK_ROWS, Path.replace = COUNT, replace
 
 
 class Killer:
-    """Answers by hash, and kills a process when it has asked so many questions."""
+    """Answers by hash, and kills a process after this many questions."""
 
     def __init__(self) -> None:
         self._answer = answer_by_hash(["A", "B", "C", "D", "Answer: A"])

@@ -41,7 +41,8 @@ def measure(name):
 url, count = sys.argv[1], int(sys.argv[2])
 connection = Connection("m", APIS["chat"], url + "/chat/completions", "m", max_concurrent=count)
 prompts = [[{"role": "user", "content": f"question {number}"}] for number in range(count)]
-calls = [Call(call_key(connection, one, 0), str(n), 0, one) for n, one in enumerate(prompts)]
+identity = connection.identity
+calls = [Call(call_key(identity, one, 0), str(n), 0, one) for n, one in enumerate(prompts)]
 ssl.create_default_context()
 before = measure("VmRSS")
 with ModelClient(connection, CallSettings(limits=Limits(max_concurrent=count))) as client:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from tests.projects import SCORER, describe_live_task, describe_model, write_rows, write_run
+from tests.servers import connect
 
 import answerkey as ak
 from answerkey.models.config import Generation, ModelConfig
-from answerkey.models.connections import connect
 from answerkey.spec import Options, load_model
 from answerkey.testing import Reply, TestServer
 

@@ -306,7 +306,7 @@ def test_a_presigned_dataset_is_used_and_its_signature_stored_nowhere(
     ],
 )
 def test_data_redirects_show_no_secret(project: Path, call: Call, web: str, location: str) -> None:
-    """What a server sends us on to may be signed, and is no bug of ours."""
+    """A redirect may lead to a signed address; an error there is not reported as a bug."""
     url = f"{web}/moved.jsonl?{location.format('zQsentX')}"
     done = call("-v", "check", project, "--dataset", url, "--json")
     assert done.code == 2

@@ -103,8 +103,8 @@ def test_a_file_without_room_is_an_error_and_is_not_left_behind(
 ) -> None:
     """E502 names the file, and nothing of it is there."""
     monkeypatch.chdir(project)
-    asked = describe_live_task(solver=describe_solver("{{ sample.category }}"))
-    Path("asked.yaml").write_text(json.dumps(asked))
+    task = describe_live_task(solver=describe_solver("{{ sample.category }}"))
+    Path("asked.yaml").write_text(json.dumps(task))
     assert call(*words(project, "--out", "done")).code == 0
     before = sorted(path.name for path in project.iterdir())
     arguments = command.replace("FILE", file).split()

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import answerkey
 from answerkey.reports.explain import explain
+from answerkey.reports.listing import list_folder
 from answerkey.reports.terminal import draw_summary
-from answerkey.reports.view import list_folder
 
 from .files import ROWS, open_project, write_lines
 from .law import HERE, Law, list_words, open_folder, refusing

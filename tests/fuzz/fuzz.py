@@ -67,8 +67,8 @@ def search(name: str, words: Sequence[str]) -> None:
     import atheris
 
     # What was imported before is not watched: nothing of the project is loaded until here.
-    known = [rooms for kind, rooms in WATCHED.items() if name.startswith(kind)]
-    watched = next(iter(known), ELSE_WATCHED)
+    rooms_of_kind = [rooms for kind, rooms in WATCHED.items() if name.startswith(kind)]
+    watched = next(iter(rooms_of_kind), ELSE_WATCHED)
     packages = sorted({room.partition(".")[0] for room in watched})
     passed_over = [module for module in list_modules() if not module.startswith(watched)]
     how = {"include": packages, "exclude": passed_over, "enable_loader_override": False}

@@ -60,7 +60,7 @@ def decode(raw: bytes) -> str:
 
 
 def split(raw: bytes, count: int) -> list[str]:
-    """Return a text in so many parts; those that are missing are empty."""
+    """Return a text in this many parts; missing parts are empty."""
     parts = decode(raw).split(PART, count - 1)
     return parts + [""] * (count - len(parts))
 

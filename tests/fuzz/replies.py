@@ -22,12 +22,12 @@ from answerkey.models.logprobs import read_positions
 from answerkey.models.providers import APIS, Connection
 from answerkey.models.responses import (
     is_trace,
+    parse_anthropic,
+    parse_chat,
+    parse_gemini,
+    parse_text,
     read_body,
     read_message,
-    take_anthropic,
-    take_chat,
-    take_gemini,
-    take_text,
 )
 from answerkey.models.retry import (
     HttpReply,
@@ -99,7 +99,7 @@ def check_batch(raw: bytes) -> None:
 
 
 def check_message(raw: bytes) -> None:
-    """Require that what a file holds as a reply is a completion, whatever its shape."""
+    """Require that any value in a file is read as a completion, whatever its shape."""
     value = read_value(decode(raw))
     completion = read_message(value)
     assert completion.status is not CompletionStatus.ERROR
@@ -140,7 +140,7 @@ def check_http(sent: bytes) -> None:
     assert len(outcome.body) <= MOST
     wait = read_retry_after(outcome.headers, 0.0)
     assert wait is None or wait >= 0
-    verdict = judge(outcome, lambda code, body: read_body(code, body, take_chat))
+    verdict = judge(outcome, lambda code, body: read_body(code, body, parse_chat))
     require_completion(verdict.completion)
 
 
@@ -161,10 +161,10 @@ def _list_http() -> list[bytes]:
 def make_laws() -> dict[str, Law]:
     """Return the laws of this module by name."""
     laws: dict[str, tuple[Callable[[bytes], None], int]] = {
-        "reply_chat": (partial(check_reply, take_chat), 100),
-        "reply_text": (partial(check_reply, take_text), 100),
-        "reply_anthropic": (partial(check_reply, take_anthropic), 100),
-        "reply_gemini": (partial(check_reply, take_gemini), 100),
+        "reply_chat": (partial(check_reply, parse_chat), 100),
+        "reply_text": (partial(check_reply, parse_text), 100),
+        "reply_anthropic": (partial(check_reply, parse_anthropic), 100),
+        "reply_gemini": (partial(check_reply, parse_gemini), 100),
         "recorded_reply": (check_message, 100),
         "batch_output": (check_batch, 80),
     }

@@ -61,7 +61,7 @@ def _close_workers() -> Iterator[None]:
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_law_holds_for_any_bytes(name: str) -> None:
-    """Nothing but an error of ours, or the outcome that was promised, comes out; and in time."""
+    """The outcome is as promised, or an error with a code; and it comes in time."""
     law = TARGETS[name]
     for seed in list(law.seeds())[:SEEDS]:
         law.check(seed)

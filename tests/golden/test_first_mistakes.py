@@ -105,7 +105,7 @@ class Mistake:
 
 
 def write_rows(columns: Mapping[str, Sequence[object]], count: int) -> str:
-    """Return so many rows of questions with these columns, whose cells come over and over."""
+    """Return this many rows of questions with these columns, whose cells repeat."""
     numbered = [f"q{number}?" for number in range(1, count + 1)]
     table: dict[str, Sequence[object]]
     table = {"question": numbered, "options": [["red", "green", "blue", "grey"]], **columns}

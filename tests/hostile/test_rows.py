@@ -136,8 +136,8 @@ def test_texts_arrive_at_the_model_byte_for_byte(form: str, tmp_path: Path, call
     """
     result = run_rows(tmp_path, form, call)
     texts = [[str(message["content"]).encode() for message in pair] for pair in result.messages]
-    asked = [(row["question"], row["category"]) for row in ROWS]
-    expected = [[text.encode(), f"Q: {text} ({kind})".encode()] for text, kind in asked]
+    questions = [(row["question"], row["category"]) for row in ROWS]
+    expected = [[text.encode(), f"Q: {text} ({kind})".encode()] for text, kind in questions]
     assert sorted(texts) == sorted(expected)
     assert ACTIVE.findall(result.printed) == []
 
@@ -258,7 +258,7 @@ def read_csv(path: Path) -> list[dict[str, Any]]:
 
 
 def test_no_cell_of_csv_is_a_formula(ran: Ran, call: Call) -> None:
-    """In headings and cells; but for the apostrophe before it, each text is as it was."""
+    """In headings and cells; apart from the apostrophe before it, each text is unchanged."""
     file = ran.folder / "rows.csv"
     assert call("export", ran.run, "--to", "csv", "-o", file).code == 0
     rows = read_csv(file)

@@ -17,7 +17,7 @@ from answerkey.reports.markdown import escape_markdown, write_junit, write_markd
 from answerkey.runs import Run, describe_gates, start_run
 from answerkey.types import Gate, GateCheck, GateStatus
 from answerkey.viewer.catalog import Catalog
-from answerkey.viewer.guard import Guard, HostAddress, PageRequest
+from answerkey.viewer.guard import Guard, PageRequest, RequestTarget
 from answerkey.viewer.server import read_api
 
 TOKEN = "a-token-of-the-tests"  # noqa: S105 - of the tests
@@ -33,7 +33,7 @@ TARGETS = st.one_of(st.text(max_size=40), st.lists(PIECES, max_size=12).map("".j
 METHODS = st.one_of(st.sampled_from(["GET", "PUT", "POST", "OPTIONS", "HEAD"]), st.text(max_size=8))
 
 
-def admit(request: PageRequest) -> HostAddress | None:
+def admit(request: PageRequest) -> RequestTarget | None:
     """Return what is let in; None for a refusal, which is the only other thing that may happen."""
     try:
         return GUARD.admit(request)

@@ -260,6 +260,6 @@ def test_every_rotation_holds_every_option_once(texts: Sequence[str], seed: int)
     for orders in ("rotations", "shuffled"):
         planned = plan_row(ChoiceOrder("{{ sample.options }}", orders, seed), row, labels)
         assert all(sorted(order) == list(range(len(texts))) for order in planned.orders)
-        if orders == "rotations" and planned.left_in_place is None:
+        if orders == "rotations" and planned.not_reordered is None:
             places = zip(*planned.orders, strict=True)
             assert all(sorted(place) == list(range(len(texts))) for place in places)

@@ -109,7 +109,7 @@ def cloud(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
 @pytest.fixture
 def bucket(s3_server: str, cloud: Callable[[str], None]) -> Bucket:
-    """Return a bucket that nobody has used, on a server that the environment names."""
+    """Return a new bucket on a server that the environment names."""
     cloud(s3_server)
     return Bucket(s3_server, f"bucket-{next(_numbers)}-{time.time_ns()}").make()
 

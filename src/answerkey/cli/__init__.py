@@ -1,7 +1,7 @@
 """Commands; the only package that prints and exits.
 
-`main` finds the command, runs it, and turns whatever happens, signals included, into text on stderr
-(JSON on stdout when asked for) and an exit code. Each command reads its options, calls a function,
+`main` finds the command, runs it, and turns every outcome, signals included, into text on stderr
+(with `--json`, JSON on stdout) and an exit code. Each command reads its options, calls a function,
 and prints what the reports drew (`console`). What a command needs is imported when it is called, so
 that `--help` is fast.
 """
@@ -31,8 +31,8 @@ from answerkey._version import __version__
 from answerkey.cli import look, run, start
 from answerkey.cli.console import (
     Console,
+    detach_stream,
     has_written_json,
-    leave_stream,
     write_json,
     write_lines,
     write_text,
@@ -80,8 +80,8 @@ COMMANDS: dict[str, dict[click.Command, str]] = {
         start.cache_command: "Show what is kept of earlier calls and datasets, or clear it.",
     },
 }
-#: Python looks for garbage after so many new objects. Libraries make many while they load, and keep
-#: them.
+#: The garbage collector runs after so many new objects; libraries create many while they load, and
+#: keep them.
 GARBAGE_THRESHOLD = 200_000
 
 
@@ -129,13 +129,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # To find plugins, pydantic reads the metadata of every package that is installed.
         os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     words = list(sys.argv[1:] if arguments is None else arguments)
-    code = catch_faults(
+    code = run_and_report(
         lambda: app.main(words, prog_name="answerkey", standalone_mode=False),
         words,
         is_last=is_last,
     )
     if is_last:
-        gc.freeze()  # the system takes all memory back: nothing is searched once more at the end
+        gc.freeze()  # the system takes all memory back, so the last collection is skipped
     return code
 
 
@@ -147,16 +147,16 @@ ENDING = [
 ]
 #: A signal that was ignored when the process started (`nohup`) stays ignored.
 _FREE = (signal.SIG_DFL, signal.default_int_handler)
-#: So long after the first signal everything is over: `docker stop` kills after ten seconds.
+#: So many seconds after the first signal the process ends: `docker stop` kills after ten.
 SECONDS = 7.0
-#: A signal so soon after the first, in seconds, is the same one once more.
+#: A signal that comes within so many seconds of the first is the first one, sent twice.
 SAME_SIGNAL = 0.2
-#: The exit code of a command that a signal ended is this plus the number of the signal.
+#: A command that a signal ended exits with this plus the number of the signal.
 EXIT_CODE = 128
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal that ends the command; for everything below the command line it is Ctrl-C."""
+    """A signal that ends the command; everything below the command line treats it as Ctrl-C."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -170,7 +170,7 @@ class Interrupted(KeyboardInterrupt):
 class Signals:
     """The signals of one command; `first` is the one that ends it.
 
-    `give_up` is called, in another thread, when putting things away takes too long.
+    `give_up` is called, in another thread, when cleaning up takes too long.
     """
 
     give_up: Callable[[Interrupted], object]
@@ -179,10 +179,10 @@ class Signals:
     _began: float = 0.0
     _timer: threading.Timer | None = None
 
-    def hear(self, number: int, _frame: FrameType | None) -> None:
+    def handle(self, number: int, _frame: FrameType | None) -> None:
         """Raise the first signal; end the process with the second.
 
-        One Ctrl-C may come twice, and a terminal that is closed hangs up twice.
+        One Ctrl-C may arrive twice, and closing a terminal sends SIGHUP twice.
         """
         if self.first is None:
             self.first = Interrupted(number)
@@ -201,35 +201,35 @@ class Signals:
         os._exit(EXIT_CODE + stop.number)
 
     def forget(self) -> None:
-        """Do not wait for the end of the process."""
+        """Let the process live on after the signal."""
         if self._timer is not None:
             self._timer.cancel()
 
 
 @contextmanager
-def hear_signals(give_up: Callable[[Interrupted], object], *, is_last: bool) -> Iterator[Signals]:
-    """Let signals end what is done inside; outside the main thread they do what they did before.
+def handle_signals(give_up: Callable[[Interrupted], object], *, is_last: bool) -> Iterator[Signals]:
+    """Let signals end the work inside the block; outside the main thread, change nothing.
 
-    Where `is_last`, this is the last thing that the process does, and it has to end in time, too.
+    `is_last` says that the process ends with the block: then that, too, has to happen in time.
     """
-    heard = Signals(give_up)
+    signals = Signals(give_up)
     before = {}
     if threading.current_thread() is threading.main_thread():
         for number in ENDING:
             if signal.getsignal(number) in _FREE:
-                before[number] = signal.signal(number, heard.hear)
+                before[number] = signal.signal(number, signals.handle)
     try:
-        yield heard
+        yield signals
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        heard.is_over = True
-        if heard.first is not None and not is_last:
-            heard.forget()
+        signals.is_over = True
+        if signals.first is not None and not is_last:
+            signals.forget()
 
 
-#: What the machine refuses for want of space, rights or names: no bug of ours.
-OUR_SURROUNDINGS = frozenset(
+#: Errors of the machine, such as a full disk or a missing permission, which are no bugs of ours.
+MACHINE_ERRORS = frozenset(
     getattr(errno, name)
     for name in (
         *("EACCES", "EDQUOT", "EIO", "EMFILE", "ENAMETOOLONG", "ENFILE"),
@@ -238,10 +238,13 @@ OUR_SURROUNDINGS = frozenset(
 )
 
 
-def catch_faults(work: Callable[[], object], words: Sequence[str], *, is_last: bool = False) -> int:
-    """Do the work and return its exit code; `words` are the arguments, asked for `--json` and `-v`.
+def run_and_report(
+    work: Callable[[], object], words: Sequence[str], *, is_last: bool = False
+) -> int:
+    """Do the work, report whatever goes wrong, and return the exit code.
 
-    `is_last` says that the process ends with it.
+    `words` are the arguments, which may contain `--json` and `-v`. `is_last` says that the process
+    ends with the work.
     """
     has_terminal = sys.stderr.isatty()
     streams = (sys.stdout, sys.stderr)
@@ -250,7 +253,7 @@ def catch_faults(work: Callable[[], object], words: Sequence[str], *, is_last: b
         # command.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    with hear_signals(lambda stop: _tell_interrupt(stop, words), is_last=is_last) as heard:
+    with handle_signals(lambda stop: _report_interrupt(stop, words), is_last=is_last) as signals:
         try:
             from answerkey.text import remember_paths
 
@@ -258,29 +261,29 @@ def catch_faults(work: Callable[[], object], words: Sequence[str], *, is_last: b
             code = work()
             write_text("", sys.stdout)
         except SystemExit:
-            # When the reader of its text has gone, click replaces the streams and exits 1. That is
-            # no failure.
+            # When the reader of a pipe has gone, click replaces the streams and exits with 1, but
+            # that is no failure.
             if sys.stdout is streams[0]:
                 raise
             sys.stdout, sys.stderr = streams
-            leave_stream(sys.stdout)
+            detach_stream(sys.stdout)
             return 0
         except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001 - nothing ends in a traceback
             # An error that follows a signal is one of its effects.
-            stop = heard.first or _find_interrupt(error, has_terminal=has_terminal)
+            stop = signals.first or _find_interrupt(error, has_terminal=has_terminal)
             if stop is None:
-                return _tell_error(error, words)
+                return _report_error(error, words)
             if not hasattr(stop, "__notes__"):  # Polars raises another one for the same signal
                 for note in getattr(error, "__notes__", ()):
                     stop.add_note(note)
-            return _tell_interrupt(stop, words)
+            return _report_interrupt(stop, words)
     return code if isinstance(code, int) else 0
 
 
 def _find_interrupt(error: BaseException, *, has_terminal: bool) -> BaseException | None:
-    """Return the interrupt that an error is, or that click made an error of.
+    """Return the interrupt behind an error; None if it is no interrupt.
 
-    A terminal that was closed may be noticed when it is written to, before the signal comes.
+    Writing to a closed terminal may fail before its signal arrives.
     """
     if isinstance(error, click.Abort):
         return error.__cause__ or error
@@ -292,8 +295,8 @@ def _find_interrupt(error: BaseException, *, has_terminal: bool) -> BaseExceptio
     return None
 
 
-def _tell_error(error: BaseException, words: Sequence[str]) -> int:
-    """Say what went wrong, on stderr and with `--json` also on stdout, and return the exit code."""
+def _report_error(error: BaseException, words: Sequence[str]) -> int:
+    """Write an error to stderr, with `--json` also to stdout, and return the exit code."""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         write_text(f"{error.ctx.get_help() if error.ctx else error}\n", sys.stderr)
         return error.exit_code
@@ -304,13 +307,13 @@ def _tell_error(error: BaseException, words: Sequence[str]) -> int:
     if _wants_json(words):
         write_json(describe_problems(errors) | _describe_notes(problem))
     write_lines(draw_problems(errors, Console().width), sys.stderr)
-    _say_notes(error)
+    _write_notes(error)
     return problem.exit_code
 
 
-def _tell_interrupt(stop: BaseException, words: Sequence[str]) -> int:
-    """Say that a signal ended the command, with `--json` also on stdout, and return the exit
-    code.
+def _report_interrupt(stop: BaseException, words: Sequence[str]) -> int:
+    """Write to stderr, with `--json` also to stdout, that a signal ended the command, and return
+    the exit code.
     """
     why = stop if isinstance(stop, Interrupted) else Interrupted(signal.SIGINT)
     try:
@@ -319,22 +322,22 @@ def _tell_interrupt(stop: BaseException, words: Sequence[str]) -> int:
             write_json({"errors": [error]} | _describe_notes(stop))
         sys.stdout.flush()
         sys.stderr.write(f"{why.message}\n")
-        _say_notes(stop)
+        _write_notes(stop)
         sys.stderr.flush()
     except OSError:  # a terminal that was closed; Python would try again at its end
         for stream in (sys.stdout, sys.stderr):
-            leave_stream(stream)
+            detach_stream(stream)
     return EXIT_CODE + why.number
 
 
-def _say_notes(error: BaseException) -> None:
-    """Write how to go on, which a run that was stopped notes on what stopped it."""
+def _write_notes(error: BaseException) -> None:
+    """Write how to continue, which a stopped run adds as a note to the exception."""
     for note in getattr(error, "__notes__", ()):
-        write_text(f"to continue: {_show(str(note))}\n", sys.stderr)
+        write_text(f"to continue: {_make_safe(str(note))}\n", sys.stderr)
 
 
-def _show(text: str) -> str:
-    """Return text for a terminal: paths and messages may hold what it would obey."""
+def _make_safe(text: str) -> str:
+    """Return text without control characters: a terminal would obey those in paths and messages."""
     from answerkey.text import make_visible
 
     return make_visible(text, keep_lines=True)
@@ -351,7 +354,7 @@ def _wants_json(words: Sequence[str]) -> bool:
 
 
 def translate(error: BaseException, words: Sequence[str]) -> AnswerkeyError:
-    """Return whatever went wrong as an error of ours."""
+    """Return any exception as an AnswerkeyError."""
     if isinstance(error, AnswerkeyError):
         return error
     if isinstance(error, click.UsageError):
@@ -361,7 +364,7 @@ def translate(error: BaseException, words: Sequence[str]) -> AnswerkeyError:
     how = "the traceback that `-v` shows"
     if "--verbose" in words or any(re.fullmatch("-[vq]*v[vq]*", word) for word in words):
         how = "the traceback above"
-        write_text(_show(hide_secrets("".join(traceback.format_exception(error)))), sys.stderr)
+        write_text(_make_safe(hide_secrets("".join(traceback.format_exception(error)))), sys.stderr)
     versions = f"answerkey {__version__}, Python {platform.python_version()}, {platform.system()}"
     message = f"a bug in answerkey: {type(error).__name__}: {error}"
     hint = f"please report it with the command line, {how}, and: {versions}"
@@ -369,13 +372,13 @@ def translate(error: BaseException, words: Sequence[str]) -> AnswerkeyError:
 
 
 def _translate_refusal(error: OSError) -> RunError | None:
-    """Return what the machine refused as a RunError; None for any other OSError."""
-    if error.errno not in OUR_SURROUNDINGS:
+    """Return an error of the machine as a RunError; None for any other OSError."""
+    if error.errno not in MACHINE_ERRORS:
         return None
     try:
         sys.stdout.flush()
-    except OSError:  # Python would try, and complain, once more at its end
-        leave_stream(sys.stdout)
+    except OSError:  # Python would flush again at its end, and complain
+        detach_stream(sys.stdout)
     file = f" `{error.filename}`" if error.filename else ""
     hint = "choose another place, make room, or raise a limit: `ulimit -n 4096`"
     return RunError("E502", f"cannot write{file}: {error.strerror}", hint=hint)

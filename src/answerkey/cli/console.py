@@ -44,7 +44,7 @@ STYLES = {
 
 @dataclass(frozen=True)
 class Console:
-    """How this command speaks: `--json`, `--verbose`, `--quiet`."""
+    """How a command prints: `--json`, `--verbose`, `--quiet`."""
 
     as_json: bool = False
     verbose: bool = False
@@ -77,9 +77,7 @@ class Console:
 
     def say_text(self, text: str) -> None:
         """Print one message on stderr, unless `--quiet`."""
-        from answerkey.text import line, make_visible
-
-        self.say([line(make_visible(text))])
+        self.say([text])
 
     def warn(self, notices: Iterable[Notice]) -> None:
         """Print notices on stderr, unless `--quiet`."""
@@ -90,11 +88,11 @@ class Console:
 
     @contextmanager
     def display(self) -> Iterator[ConsoleDisplay]:
-        """Yield what shows progress on stderr: a block on a terminal, else warnings alone."""
+        """Yield the display of progress on stderr: a block on a terminal, else only warnings."""
         if self.quiet:
             yield ConsoleDisplay()
             return
-        stream = cast("TextIO", LastingStream(sys.stderr))
+        stream = cast("TextIO", FallibleStream(sys.stderr))
         if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
             yield ConsoleDisplay(stream)
             return
@@ -153,21 +151,16 @@ def write_lines(lines: Iterable[Line], stream: TextIO) -> None:
 
 
 def write_text(text: str, stream: TextIO) -> None:
-    """Write text to a stream, or nowhere once its reader has gone, as `head` does.
-
-    The exit code stays true.
-    """
+    """Write text to a stream; once its reader has gone, like `head`, text is lost silently."""
     try:
         stream.write(text)
         stream.flush()
     except BrokenPipeError:
-        leave_stream(stream)
+        detach_stream(stream)
 
 
-def leave_stream(stream: TextIO) -> None:
-    """Let go of a stream that cannot be written to any more: a reader that went away, a closed
-    terminal.
-    """
+def detach_stream(stream: TextIO) -> None:
+    """Redirect a stream to nowhere after its pipe or terminal was closed."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
@@ -177,10 +170,10 @@ def colour_line(line: Line) -> Text:
     """Return a line with its roles as colours."""
     from rich.text import Text
 
-    from answerkey.text import line as make_line
+    from answerkey.text import list_spans
 
     text = Text()
-    for span in make_line(*line):
+    for span in list_spans(line):
         text.append(span.text, style=STYLES[span.role] or None)
     text.rstrip()
     return text
@@ -216,15 +209,13 @@ def has_written_json() -> bool:
 
 @dataclass(frozen=True)
 class VisibleStream:
-    """A terminal to which data is written: what it would obey or hide is written out, lines
-    stay.
-    """
+    """A terminal for data: control and hidden characters are escaped, line breaks are kept."""
 
     stream: TextIO
     show: Callable[[str], str]
 
     def write(self, text: str) -> int:
-        """Write text so that all of it is seen."""
+        """Write text with its hidden characters escaped."""
         return self.stream.write(self.show(text))
 
     def flush(self) -> None:
@@ -233,9 +224,7 @@ class VisibleStream:
 
 
 def open_stream(*, is_json: bool) -> TextIO:
-    """Return stdout for data: exact where a program reads it, visible where somebody looks at
-    it.
-    """
+    """Return stdout for data: exact for programs, with hidden characters escaped on a terminal."""
     if not sys.stdout.isatty():
         return sys.stdout
     from answerkey.text import escape_json, make_visible
@@ -258,8 +247,8 @@ STAGES = {
 
 
 @dataclass(frozen=True)
-class LastingStream:
-    """A stream that may go away, as a closed terminal does: what is written then is lost."""
+class FallibleStream:
+    """A stream, such as a terminal, that may be closed: what is written afterwards is lost."""
 
     stream: TextIO
 
@@ -280,7 +269,7 @@ class LastingStream:
 
 @dataclass
 class ConsoleDisplay(Display):
-    """Takes the progress of a run, and shows none: it only writes warnings and news."""
+    """A display without progress: it writes only warnings and messages."""
 
     stream: TextIO | None = None
     lanes: list[Lane] = field(default_factory=list)
@@ -288,7 +277,7 @@ class ConsoleDisplay(Display):
     stage: tuple[str, int, int] | None = None
 
     def open_run(self, name: str, total: int) -> Lane:
-        """Return what takes the progress of one of several runs."""
+        """Return the display of one of several runs."""
         self.lanes.append(Lane(self, name, total))
         return self.lanes[-1]
 
@@ -298,24 +287,22 @@ class ConsoleDisplay(Display):
         done: int,
         total: int,
     ) -> None:
-        """Take how far a stage is."""
+        """Note how far a stage is."""
         self.stage = (STAGES.get(stage, stage), done, total)
 
     def follow(self, observer: Observer) -> None:
-        """Take the observer of a task that begins to call a model."""
+        """Note the observer of a task that begins to call a model."""
         self.observer = observer
 
     def warn(self, notice: Notice) -> None:
-        """Take a warning."""
+        """Write a warning."""
         from answerkey.text import draw_notice
 
         self.write(draw_notice(notice))
 
     def say(self, text: str) -> None:
-        """Take a line about how the run goes on."""
-        from answerkey.text import line
-
-        self.write([line(text)])
+        """Write a line about the progress of the run."""
+        self.write([text])
 
     def write(self, lines: list[Line]) -> None:
         """Write lines at once."""
@@ -324,7 +311,7 @@ class ConsoleDisplay(Display):
 
 
 class Lane(ConsoleDisplay):
-    """One of several runs on a display: what is said of it begins with its name."""
+    """The display of one of several runs: its messages begin with its name."""
 
     def __init__(
         self,
@@ -334,23 +321,23 @@ class Lane(ConsoleDisplay):
     ) -> None:
         super().__init__()
         self._display = display
-        # The address of an endpoint is long, and says less than the name of the model.
+        # The address of an endpoint is longer than the name of the model, and says less.
         self._name = name.rpartition("#")[2] or name
         self._total = total
         self._solved: list[Observer] = []
         self._end = ""
 
     def follow(self, observer: Observer) -> None:
-        """Look at the next task."""
+        """Note the observer of the next task."""
         super().follow(observer)
         self._solved.append(observer)
 
     def warn(self, notice: Notice) -> None:
-        """Hand a warning on."""
+        """Pass a warning on."""
         self._display.warn(replace(notice, message=f"{self._name}: {notice.message}"))
 
     def say(self, text: str) -> None:
-        """Hand a line on."""
+        """Pass a line on."""
         self._display.say(f"{self._name}: {text}")
 
     def close(self, error: AnswerkeyError | None) -> None:
@@ -373,7 +360,7 @@ class Lane(ConsoleDisplay):
 
 
 class BlockDisplay(ConsoleDisplay):
-    """Draws a small block on a terminal, again and again in its place."""
+    """A small block on a terminal that is redrawn in place."""
 
     def __init__(self, console: RichConsole) -> None:
         super().__init__()

@@ -22,9 +22,10 @@ from answerkey.cli.options import (
     REPORT_OPTIONS,
     RUN,
     RUNS,
+    ClickValue,
     add_options,
     command,
-    find_baseline,
+    find_baselines,
     find_exit_code,
     flag,
     keep_files,
@@ -75,15 +76,16 @@ def show_command(
     cluster_by: str | None,
     digits: int | None,
     form: str,
-    **options: object,
+    **options: ClickValue,
 ) -> int:
     """Print the summary of RUN: a run folder, its name below `runs`, or `latest`.
 
     `--group-by` and `--cluster-by` name columns of the dataset; the metrics are measured again, and
     the run does not change. The exit code is that of its gates.
     """
+    from answerkey.reports.listing import find_run
     from answerkey.reports.terminal import draw_next_steps, draw_summary
-    from answerkey.reports.view import describe_run, find_run
+    from answerkey.reports.view import describe_run
 
     with keep_files(options) as write:
         shown = find_run(run)
@@ -95,7 +97,8 @@ def show_command(
         if any(options.values()) or (is_measured and shown.gates):
             from answerkey.gates.policies import gate
 
-            shown = gate(shown, **find_baseline(options))
+            find_baselines(options)
+            shown = gate(shown, **options)
         if form == "markdown" and not console.as_json:
             from answerkey.reports.markdown import write_markdown
 
@@ -128,7 +131,7 @@ def explain_command(
     SAMPLE is a sample id; for generated ids the row number is enough (`2` for `000002`).
     """
     from answerkey.reports.explain import describe_explained, explain
-    from answerkey.reports.view import find_run
+    from answerkey.reports.listing import find_run
 
     explanation = explain(find_run(run), sample, task=task)
     console.show(
@@ -141,7 +144,7 @@ def explain_command(
 @click.argument("folder", metavar="[DIR]", required=False)
 def runs_command(console: Console, folder: str | None) -> None:
     """List the runs below DIR (default `runs`), newest first."""
-    from answerkey.reports.view import draw_listing, list_folder
+    from answerkey.reports.listing import draw_listing, list_folder
     from answerkey.text import clean_numbers
 
     if folder is None and not Path(FOLDER).is_dir():
@@ -185,7 +188,7 @@ def report_command(
     disk and loads nothing else. An existing file is replaced.
     """
     from answerkey.reports.html import report
-    from answerkey.reports.view import find_runs
+    from answerkey.reports.listing import find_runs
 
     shown = find_runs(runs)
     name = "comparison"
@@ -227,7 +230,6 @@ def view_command(
     The page is reachable from this machine only, with the token in the printed address. DIR may
     also be a run folder.
     """
-    from answerkey.text import line
     from answerkey.viewer.server import open_server
 
     if folder is None and not Path(FOLDER).is_dir():
@@ -241,7 +243,7 @@ def view_command(
                 "port": server.server_port,
             }
             address["folder"] = str(server.app.catalog.folder)
-            console.show(lambda: {"view": address}, lambda: [line(server.url)])
+            console.show(lambda: {"view": address}, lambda: [server.url])
             sys.stdout.flush()
             console.say_text("Ctrl-C ends it")
             server.serve_forever()
@@ -285,7 +287,7 @@ def export_command(
     """
     from answerkey.exporters import export
     from answerkey.exporters.forms import CSV
-    from answerkey.reports.view import find_run
+    from answerkey.reports.listing import find_run
 
     if out is None and console.as_json:
         message = "the rows need a file: `--json` keeps stdout for its own object"
@@ -329,7 +331,7 @@ def audit_command(console: Console, run: str, *, task: str | None) -> None:
     RUN is a run folder, its name below `runs`, or `latest`. No model is called and nothing is
     changed. The exit code is 0 whatever is found.
     """
-    from answerkey.reports.view import find_run
+    from answerkey.reports.listing import find_run
     from answerkey.run_audit.audit import audit
     from answerkey.run_audit.text import describe_audit
 
@@ -422,7 +424,7 @@ def compare_command(
     by id, and runs with other truths are refused. A difference is first minus second.
     """
     from answerkey.comparison.compare import compare, describe_comparison, draw_pairs
-    from answerkey.reports.view import find_run, find_runs
+    from answerkey.reports.listing import find_run, find_runs
     from answerkey.text import clean_numbers
 
     if fail_on_regression and baseline is None:
@@ -507,7 +509,7 @@ def power_command(console: Console, runs: tuple[str, ...], **options: object) ->
     --accuracy (default 0.5, where answers vary most).
     """
     from answerkey.comparison.power import describe_power, draw_power, plan_comparison
-    from answerkey.reports.view import find_run
+    from answerkey.reports.listing import find_run
     from answerkey.text import clean_numbers
 
     plan = plan_comparison(

@@ -112,7 +112,7 @@ def write_files(folder: Path, texts: Mapping[str, str], *, with_schemas: bool = 
     if folder.is_file():
         taken = [folder]
     if taken:
-        message = f"`{taken[0]}` is there already; nothing was written"
+        message = f"`{taken[0]}` already exists; nothing was written"
         raise SpecError("E119", message, hint="choose a new or empty folder")
     for path, text in paths.items():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -128,16 +128,17 @@ def write_size(size: int) -> str:
     return f"{size} B"
 
 
-#: Writes `--junit` and `--summary`, of finished runs or of what kept a run from its end.
+#: Writes `--junit` and `--summary`, for finished runs or for the error that stopped a run.
 WriteFiles = Callable[["Sequence[Run] | AnswerkeyError"], None]
 
 
 @contextmanager
 def keep_files(options: dict[str, Any]) -> Iterator[WriteFiles | None]:
-    """Take `--junit` and `--summary` out of the options and yield the function that writes them.
+    """Take `--junit` and `--summary` out of the options and yield the function that writes them;
+    None without either.
 
-    None where neither is asked for. A file that cannot be written is E119, before any model is
-    called. An error is written to them as well.
+    A file that cannot be written is E119 before any model is called. An error is written to the
+    files as well.
     """
     files = {}
     for name in ("junit", "summary"):
@@ -183,16 +184,14 @@ def _write_reports(files: Mapping[str, Path], outcome: Sequence[Run] | Answerkey
         write_output(summary, lambda path: path.write_bytes(page.encode()))
 
 
-def find_baseline(options: Mapping[str, object]) -> dict[str, Any]:
-    """Return the options with the folders of the runs that they name, as for `show`."""
-    from answerkey.reports.view import find_run
-
-    resolved = dict(options)
+def find_baselines(options: dict[str, Any]) -> None:
+    """Replace the runs that options name, as for `show`, by their folders."""
     for name in ("baseline", "not_worse_than"):
         if options[name] is not None:
+            from answerkey.reports.listing import find_run
+
             run = find_run(str(options[name]))
-            resolved[name] = str(run.path or options[name])
-    return resolved
+            options[name] = str(run.path or options[name])
 
 
 def find_exit_code(runs: Sequence[Run]) -> int:

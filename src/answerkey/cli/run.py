@@ -33,7 +33,7 @@ from answerkey.cli.options import (
     WriteFiles,
     add_options,
     command,
-    find_baseline,
+    find_baselines,
     find_exit_code,
     flag,
     keep_files,
@@ -142,12 +142,25 @@ def run_command(
     FILE is a data file, a run file, a folder with `run.yaml`, a task file, or a ready-made task
     (`answerkey tasks`). For a task file add `--dataset`, and `--model` or `--completions`.
     """
+    options["models"] = models
+    options["completion_columns"] = completion_columns
+    return _start_runs(console, file, out, options, dry_run=dry_run)
+
+
+def _start_runs(
+    console: Console,
+    file: str,
+    out: str | None,
+    options: Chosen,
+    *,
+    dry_run: bool = False,
+    calls_model: bool = True,
+) -> int:
+    """Run a file, print the summary, and return the exit code; see `run_matrix`."""
     from answerkey.evaluate.run import run_matrix
 
     with keep_files(options) as write:
-        options = find_baseline(options)
-        options["models"] = models
-        options["completion_columns"] = completion_columns
+        find_baselines(options)
         source = open_source(console, file, options)
         if dry_run:
             return _show_plans(console, source, options)
@@ -156,13 +169,14 @@ def run_command(
                 source,
                 out=out,
                 display=display,
+                calls_model=calls_model,
                 **options,
             )
         return finish(console, made, write=write)
 
 
 def _show_plans(console: Console, file: Source, options: Chosen) -> int:
-    """Print what a run would ask of each model, and of each column of completions."""
+    """Print the calls that a run would make, for each model and each column of completions."""
     from answerkey.evaluate.dry_run import plan_calls
     from answerkey.reports.preview import describe_plan, draw_plan
 
@@ -187,9 +201,9 @@ def _show_plans(console: Console, file: Source, options: Chosen) -> int:
 
 
 def open_source(console: Console, file: str, options: Chosen) -> Source:
-    """Return the file that a command is about: a log with the tables that are read from it.
+    """Return the file of a command, or for the log of another tool the tables read from it.
 
-    The options that are about a log, or about a data file, are taken out of the others.
+    Options that only logs and data files have are removed from `options`.
     """
     read_as = options.pop("read_as")
     for_log = {name: options.pop(name) for name in ("task", "score", "single_answers")}
@@ -211,7 +225,7 @@ def _open_log(
     options: Chosen,
     for_log: Chosen,
 ) -> Source:
-    """Return the tables of another tool's log; options about its questions are taken out."""
+    """Return the tables of another tool's log; options about its questions are removed."""
     from answerkey.importers import ImportOptions
     from answerkey.importers.imports import load_log
 
@@ -230,7 +244,7 @@ def _open_log(
 
 
 def _find_kind(path: Path, read_as: str | None) -> str | None:
-    """Return the kind of a log; None for what is to be read as something else.
+    """Return the kind of a log; None for a file that is not read as a log.
 
     Importers of other packages are asked only with `--as log`.
     """
@@ -261,9 +275,9 @@ def _is_project(path: Path) -> bool:
 
 
 def open_data_file(console: Console, file: str, options: Chosen) -> None:
-    """Say what is recognised in a data file, and write it as a project where `--save` asks for it.
+    """Print what is recognised in a data file, and write it as a project if `--save` is given.
 
-    That option is taken out of the others.
+    `save` is removed from the options.
     """
     from answerkey.spec import Options, is_data_file
 
@@ -301,7 +315,7 @@ def finish(
 ) -> int:
     """Print the summary of a run, or of several and the table that compares them.
 
-    Return the exit code. `write` is for what others are to read of it.
+    Return the exit code. `write` writes the files of `--junit` and `--summary`.
     """
     from answerkey.reports.view import describe_run
     from answerkey.runs import Run
@@ -393,21 +407,9 @@ def score_command(
     Call no model. Leave `--completions` out if the dataset has the completion column. A judge or
     fallback still calls its model.
     """
-    from answerkey.evaluate.run import run_matrix
-
-    with keep_files(options) as write:
-        options = find_baseline(options)
-        options["completion_columns"] = completion_columns
-        source = open_source(console, file, options)
-        options["calls_model"] = options["completions"] is not None or bool(completion_columns)
-        with console.display() as display:
-            made = run_matrix(
-                source,
-                out=out,
-                display=display,
-                **options,
-            )
-        return finish(console, made, write=write)
+    is_recorded = options["completions"] is not None or bool(completion_columns)
+    options["completion_columns"] = completion_columns
+    return _start_runs(console, file, out, options, calls_model=is_recorded)
 
 
 @command("export-prompts", "export-prompts my-project -o prompts.parquet")
@@ -477,21 +479,20 @@ def check_command(
     """
     from answerkey.evaluate.dry_run import check
     from answerkey.reports.preview import describe_check, draw_check
-    from answerkey.text import line
 
-    chosen = find_baseline(options)
+    find_baselines(options)
     for file in files:
         with suppress(AnswerkeyError):  # it is reported with the others
-            open_data_file(console, file, {**chosen, "completion_columns": completion_columns})
+            open_data_file(console, file, {**options, "completion_columns": completion_columns})
     results = []
     lines: list[Line] = []
     with console.display() as display:
         for file, column in product(files, completion_columns or (None,)):
-            chosen["completion_column"] = column
-            result = check(file, progress=display.report, **chosen)
+            options["completion_column"] = column
+            result = check(file, progress=display.report, **options)
             results.append((file, result))
             if len(files) > 1:
-                lines.append(line(file))
+                lines.append(file)
             lines += draw_check(result, console.width)
     described = [describe_check(result, file) for file, result in results]
     console.show(
@@ -542,7 +543,7 @@ def resume_command(console: Console, run: str, **options: Any) -> int:
     calls are repeated. A complete run does not change.
     """
     from answerkey.evaluate import rerun
-    from answerkey.reports.view import find_run
+    from answerkey.reports.listing import find_run
     from answerkey.runs import find_place, is_run, load_manifest
 
     with keep_files(options) as write:
@@ -585,10 +586,10 @@ def rescore_command(
     reuse` takes replies that the call cache has.
     """
     from answerkey.evaluate import rerun
-    from answerkey.reports.view import find_run
+    from answerkey.reports.listing import find_run
 
     with keep_files(options) as write:
-        options = find_baseline(options)
+        find_baselines(options)
         with console.display() as display:
             scored = rerun.rescore(
                 find_run(run),

@@ -74,8 +74,6 @@ def init_command(
 
     The first line of each file tells editors its JSON Schema.
     """
-    from answerkey.text import line
-
     if task is None and dataset is not None:
         from answerkey.spec import Options, is_data_file
         from answerkey.spec.data_file import describe_file, write_project
@@ -96,7 +94,7 @@ def init_command(
         ready = ready_made.load_ready_made(_find_key(task))
         written = write_files(Path(folder), ready_made.write_project(ready, dataset))
     names = [str(path) for path in written]
-    console.show(lambda: {"folder": folder, "files": names}, lambda: map(line, names))
+    console.show(lambda: {"folder": folder, "files": names}, lambda: names)
     if not console.as_json:
         console.say_text(f"next: answerkey run {shlex.quote(folder)}")
 
@@ -118,7 +116,7 @@ def cache_command(console: Console, *, clear: bool) -> None:
     Links are not followed, and journals of unfinished runs are kept.
     """
     from answerkey.models.cache import clear_cache, default_cache_file, list_caches
-    from answerkey.text import draw_table, line
+    from answerkey.text import draw_table
 
     caches = list_caches()
     if clear:
@@ -138,7 +136,7 @@ def cache_command(console: Console, *, clear: bool) -> None:
     total = sum(cache.size for cache in caches)
     folder = str(default_cache_file().parent)
     header = ("cache", "entries", "size", "holds")
-    did = line(f"{'deleted ' if clear else ''}{write_size(total)} in {folder}")
+    did = f"{'deleted ' if clear else ''}{write_size(total)} in {folder}"
     console.show(
         lambda: {
             "folder": folder,

@@ -40,7 +40,6 @@ from answerkey.text import (
     format_number,
     format_p_value,
     join_blocks,
-    line,
 )
 from answerkey.types import Notice
 
@@ -48,7 +47,7 @@ SHOWN_FLIPS = 10
 #: The significance level of a difference.
 ALPHA = 0.05
 #: An object that is printed as JSON.
-Plain = dict[str, Any]
+Json = dict[str, Any]
 #: The variants of a task by their keys.
 Variants = dict[str, TaskRun]
 
@@ -256,7 +255,7 @@ def _compare_pair(pairing: Pairing, first: str, second: str) -> PairComparison:
 # As JSON
 
 
-def describe_comparison(comparison: Comparison) -> Plain:
+def describe_comparison(comparison: Comparison) -> Json:
     """Return the comparison with every pair, every flipped sample and every category."""
     return {
         "comparison": {
@@ -269,7 +268,7 @@ def describe_comparison(comparison: Comparison) -> Plain:
     }
 
 
-def _describe_task(task: TaskComparison) -> Plain:
+def _describe_task(task: TaskComparison) -> Json:
     """Return one task's comparison with every pair."""
     return {
         "key": task.key,
@@ -281,7 +280,7 @@ def _describe_task(task: TaskComparison) -> Plain:
     }
 
 
-def _describe_pair(pair: PairComparison) -> Plain:
+def _describe_pair(pair: PairComparison) -> Json:
     categories = []
     for category, difference in pair.categories.items():
         categories.append({"category": category, **_describe_difference(difference)})
@@ -298,7 +297,7 @@ def _describe_pair(pair: PairComparison) -> Plain:
     }
 
 
-def _describe_difference(difference: Difference) -> Plain:
+def _describe_difference(difference: Difference) -> Json:
     return {
         "n": difference.n,
         "first_value": difference.first,
@@ -394,7 +393,7 @@ class _Drawing:
         header = ("", "run", "model", " / ".join(values), "n")
         samples = format_count(self.task.samples, "sample")
         runs = f"  {len(rows)} runs on {samples}"
-        title = line(Span(self.task.key, "title"), runs)
+        title = (Span(self.task.key, "title"), runs)
         return [title, BLANK, *draw_table(header, rows, "<<~>>", self.width), BLANK]
 
     def draw_differences(self) -> list[Line]:
@@ -496,7 +495,7 @@ class _Drawing:
         )
         note = "  Intervals of single categories are not corrected for their number."
         table = draw_table(header, rows, "~>>>>>", self.width)
-        return [BLANK, *table, line(Span(note, "dim"))]
+        return [BLANK, *table, Span(note, "dim")]
 
 
 def _list_methods(task: TaskComparison, tests: int) -> Iterator[str]:
@@ -518,10 +517,10 @@ def _list_methods(task: TaskComparison, tests: int) -> Iterator[str]:
         yield f"clustered by {task.cluster_by}: {clusters} clusters"
 
 
-# Variants of a prompt: how far the numbers of a task depend on the wording
+# Variants of a prompt: how much the numbers of a task depend on the wording.
 
 
-def describe_variants(run: Run) -> list[Plain]:
+def describe_variants(run: Run) -> list[Json]:
     """Return a summary of the variants of each task, as `--json` prints it.
 
     An incomplete run has none. Each of `metrics` has its `values` by the variant's key, and their
@@ -534,7 +533,7 @@ def describe_variants(run: Run) -> list[Plain]:
         tasks = []
         for name, task in variants.items():
             tasks.append({"key": name, "task": task.key})
-        description: Plain = {
+        description: Json = {
             "task": key,
             "variants": tasks,
             "metrics": _measure_variants(variants),
@@ -563,7 +562,7 @@ def _group_variants(run: Run) -> dict[str, Variants]:
     return {key: variants for key, variants in groups.items() if len(variants) > 1}
 
 
-def _measure_variants(variants: Variants) -> list[Plain]:
+def _measure_variants(variants: Variants) -> list[Json]:
     # Metrics of quality checks are not results of the task.
     values = []
     shares: set[str] = set()
@@ -606,7 +605,7 @@ def draw_variants(run: Run, width: int, digits: int | None = None) -> list[Line]
     lines: list[Line] = []
     for key, variants in _group_variants(run).items():
         count = format_count(len(variants), "variant")
-        title = line(Span(key, "title"), f"  {count} of the prompt")
+        title = (Span(key, "title"), f"  {count} of the prompt")
         lines += [BLANK, title, BLANK]
         rows: list[Sequence[Cell]] = []
         for metric in _measure_variants(variants):

@@ -22,7 +22,7 @@ from answerkey.evaluate.pairs import (
     require_alike,
 )
 from answerkey.metrics.paired import Aim, count_samples, measure_power, smallest_difference
-from answerkey.text import BLANK, Line, Span, draw_table, draw_text, format_number, line
+from answerkey.text import BLANK, Line, Span, draw_table, draw_text, format_number
 from answerkey.types import Notice
 
 #: The differences shown when the caller names none.
@@ -233,11 +233,11 @@ def draw_power(plan: PowerPlan, width: int) -> list[Line]:
     if plan.samples is not None and plan.smallest is not None:
         smallest = Span(_format_difference(plan, plan.smallest), "strong")
         text = f"  {plan.samples} samples detect a difference of "
-        lines += [BLANK, line(text, smallest, " or more")]
+        lines += [BLANK, (text, smallest, " or more")]
     if plan.achieved is not None and plan.difference is not None:
         share = Span(f"{100 * plan.achieved:.1f} %", "strong")
         text = f"  and one of {_format_difference(plan, plan.difference)} in "
-        lines.append(line(text, share, " of all cases"))
+        lines.append((text, share, " of all cases"))
     test = f"power {100 * plan.aim.power:g} %, two-sided test at {100 * plan.aim.alpha:g} %"
     variance = f"{format_number(plan.variance)} ({plan.basis})"
     notes = [

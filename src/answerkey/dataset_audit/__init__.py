@@ -1,3 +1,1 @@
-"""Audits of a dataset's questions: whether they can be answered, and how far one gets without
-knowledge.
-"""
+"""Audits of a dataset's questions: whether they can be answered, and how far guessing gets."""

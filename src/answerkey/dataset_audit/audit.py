@@ -108,7 +108,7 @@ class DatasetAudit:
     files: tuple[str, ...]
     rows: int
     fields: Mapping[str, str]
-    every: TruthStatistics
+    truths: TruthStatistics
     findings: tuple[DatasetFinding, ...] = ()
     notices: tuple[Notice, ...] = ()
 
@@ -241,15 +241,15 @@ def _audit(
     for questions in _count_rows(rows, fields, tally):
         hashes.add(questions)
         progress("audit", tally.rows, len(rows))
-    every = measure_truths(tally.truths)
+    truths = measure_truths(tally.truths)
     repeats = hashes.find_repeats(rows, fields)
-    findings = find_dataset_findings(tally, every, repeats)
+    findings = find_dataset_findings(tally, truths, repeats)
     return DatasetAudit(
         name=name,
         files=files,
         rows=tally.rows,
         fields=fields.shown,
-        every=every,
+        truths=truths,
         findings=tuple(findings),
         notices=tuple(notices),
     )
@@ -454,37 +454,37 @@ OTHER_KINDS: KindTexts = {
 
 def find_dataset_findings(
     tally: QuestionTally,
-    every: TruthStatistics,
-    same: Repeats,
+    truths: TruthStatistics,
+    repeats: Repeats,
 ) -> Iterator[DatasetFinding]:
     """Yield the findings, the most serious first."""
     yield from _find_rows(tally, SERIOUS_KINDS)
-    if same.contradicting:
-        subject = f"{same.contradicting:,} questions appear"
-        if same.contradicting == 1:
+    if repeats.contradicting:
+        subject = f"{repeats.contradicting:,} questions appear"
+        if repeats.contradicting == 1:
             subject = "1 question appears"
         yield DatasetFinding(
             "CONTRADICTING_TRUTHS",
             f"{subject} in the dataset several times, with the same options but different truths: "
             "no model can get all of them right.",
             "find out which truth is right; drop the other rows",
-            same.contradicting,
+            repeats.contradicting,
             {},
-            same.contradictions,
+            repeats.contradictions,
         )
-    if same.rows:
+    if repeats.rows:
         yield DatasetFinding(
             "DUPLICATE_QUESTIONS",
-            f"{format_part(same.rows, tally.rows)} rows repeat a question with its options, word "
-            "for word.",
+            f"{format_part(repeats.rows, tally.rows)} rows repeat a question with its options, "
+            "word for word.",
             "drop all but one, or cluster by them: the same question twice is not a second "
             "observation",
-            same.rows,
-            {"groups": same.groups, "contradicting": same.contradicting},
-            same.examples,
+            repeats.rows,
+            {"groups": repeats.groups, "contradicting": repeats.contradicting},
+            repeats.examples,
         )
-    yield from _find_baselines(every)
-    yield from _find_skew(every)
+    yield from _find_baselines(truths)
+    yield from _find_skew(truths)
     yield from _find_rows(tally, OTHER_KINDS)
 
 
@@ -507,31 +507,31 @@ def _find_rows(tally: QuestionTally, kinds: KindTexts) -> Iterator[DatasetFindin
         )
 
 
-def _is_skewed(every: TruthStatistics) -> bool:
-    return every.position_skew is not None and every.position_skew.p < ALPHA
+def _is_skewed(truths: TruthStatistics) -> bool:
+    return truths.position_skew is not None and truths.position_skew.p < ALPHA
 
 
-def _find_baselines(every: TruthStatistics) -> Iterator[DatasetFinding]:
+def _find_baselines(truths: TruthStatistics) -> Iterator[DatasetFinding]:
     # Some letter is always the most frequent: unless positions are skewed, that is chance.
-    if every.majority_letter is not None and _is_skewed(every):
-        strategy = f"Always answering {every.majority_letter.label!r}"
+    if truths.majority_letter is not None and _is_skewed(truths):
+        strategy = f"Always answering {truths.majority_letter.label!r}"
         step = "shuffle the options of each row"
         yield from _find_baseline(
             "MAJORITY_LETTER",
             strategy,
             step,
-            every.majority_letter,
-            every,
+            truths.majority_letter,
+            truths,
         )
-    if every.longest_option is not None:
+    if truths.longest_option is not None:
         strategy = "Always answering the longest option"
         step = "report this baseline with every accuracy; rewrite wrong options that are too short"
         yield from _find_baseline(
             "LONGEST_OPTION",
             strategy,
             step,
-            every.longest_option,
-            every,
+            truths.longest_option,
+            truths,
         )
 
 
@@ -540,17 +540,17 @@ def _find_baseline(
     strategy: str,
     step: str,
     baseline: Baseline,
-    every: TruthStatistics,
+    truths: TruthStatistics,
 ) -> Iterator[DatasetFinding]:
-    if baseline.interval is None or every.chance is None or every.n < MIN_ROWS:
+    if baseline.interval is None or truths.chance is None or truths.n < MIN_ROWS:
         return
     low, high = baseline.interval
-    if low <= every.chance:
+    if low <= truths.chance:
         return
     share = f"{format_short_percent(baseline.value)} [{100 * low:.1f}, {100 * high:.1f}]"
-    chance = format_short_percent(every.chance)
+    chance = format_short_percent(truths.chance)
     sentence = f"{strategy} is right in {share} of the rows; guessing gets {chance}."
-    numbers = {"value": baseline.value, "chance": every.chance}
+    numbers = {"value": baseline.value, "chance": truths.chance}
     yield DatasetFinding(
         kind,
         sentence,
@@ -560,12 +560,12 @@ def _find_baseline(
     )
 
 
-def _find_skew(every: TruthStatistics) -> Iterator[DatasetFinding]:
-    skew = every.position_skew
-    if skew is None or not _is_skewed(every):
+def _find_skew(truths: TruthStatistics) -> Iterator[DatasetFinding]:
+    skew = truths.position_skew
+    if skew is None or not _is_skewed(truths):
         return
-    size = max(every.choice_counts, key=every.choice_counts.__getitem__)
-    counts = every.places[size]
+    size = max(truths.choice_counts, key=truths.choice_counts.__getitem__)
+    counts = truths.places[size]
     shares = []
     for count in counts:
         shares.append(f"{100 * count / sum(counts):.1f} %")
@@ -576,6 +576,6 @@ def _find_skew(every: TruthStatistics) -> Iterator[DatasetFinding]:
         f"with {size} choices (chi-square {skew.statistic:.1f} with {skew.df} degrees, p = {p}).",
         "a model that favours a position gains or loses by it: shuffle the options, or report "
         "recall by letter",
-        every.n,
+        truths.n,
         {"statistic": skew.statistic, "df": skew.df, "p": skew.p},
     )

@@ -12,10 +12,11 @@ from functools import cached_property
 from html.entities import html5
 
 from answerkey.datasets import questions as ask
+from answerkey.datasets.content import refuse_file
 from answerkey.datasets.options import LABELLED, label_options, read_option_cell
 from answerkey.datasets.recognition import recognise
 from answerkey.datasets.rows import Rows
-from answerkey.errors import DataError, Place, listing
+from answerkey.errors import DataError, listing
 from answerkey.scorers import StringEqualsMcqa
 from answerkey.solvers.choice_order import find_reference
 from answerkey.templates import RowError, Template
@@ -103,13 +104,7 @@ def _compile(name: str, rows: Rows) -> Template:
 
 def _refuse_question(rows: Rows) -> DataError:
     hint = f"name it with `--column question=NAME`; columns: {listing(rows.columns)}"
-    where = Place(file=rows.file)
-    return DataError(
-        "E206",
-        "no column holds the question",
-        where=where,
-        hint=hint,
-    )
+    return refuse_file("E206", "no column holds the question", rows.file, hint)
 
 
 def recognise_fields(rows: Rows, names_by_role: Mapping[str, str]) -> QuestionFields:

@@ -23,8 +23,6 @@ from answerkey.text import (
     format_figure,
     format_interval,
     format_percent,
-    line,
-    make_visible,
     shorten,
     shorten_path,
 )
@@ -43,7 +41,7 @@ def describe_dataset_audits(audits: Sequence[DatasetAudit]) -> dict[str, Any]:
                 "files": list(audit.files),
                 "rows": audit.rows,
                 "fields": dict(audit.fields),
-                "all": asdict(audit.every),
+                "all": asdict(audit.truths),
                 "findings": [asdict(finding) for finding in audit.findings],
             }
         )
@@ -60,18 +58,18 @@ def draw_dataset_audit(audit: DatasetAudit, width: int) -> Lines:
         folder = os.path.commonpath([Path(file).parent for file in audit.files])
         facts["folder"] = shorten_path(folder) or "."
     facts |= audit.fields
-    lines = [line(Span(make_visible(audit.name), "title"), f"  {format_count(audit.rows, 'row')}")]
+    lines: Lines = [(Span(audit.name, "title"), f"  {format_count(audit.rows, 'row')}")]
     lines += draw_facts(facts.items(), width)
-    lines += [BLANK, *draw_facts(_describe_truths(audit.every).items(), width)]
-    lines += [*_draw_places(audit.every, width), BLANK, line(Span("Findings", "title"))]
+    lines += [BLANK, *draw_facts(_describe_truths(audit.truths).items(), width)]
+    lines += [*_draw_places(audit.truths, width), BLANK, Span("Findings", "title")]
     for number, finding in enumerate(audit.findings, 1):
         notes = {"Next: ": finding.step}
         lines += draw_finding(number, finding.sentence, notes, width)
         for example in finding.examples:
             text = shorten(_format_example(example, folder), width - 7)
-            lines.append(line(" " * 7, Span(text, "dim")))
+            lines.append((" " * 7, Span(text, "dim")))
     if not audit.findings:
-        lines.append(line("  no findings"))
+        lines.append("  no findings")
     return lines
 
 
@@ -103,7 +101,7 @@ def _describe_truths(truths: TruthStatistics) -> dict[str, str]:
 def _format_baseline(baseline: Baseline | None) -> str:
     if baseline is None:
         return "no value"
-    label = f"{make_visible(baseline.label)}: " if baseline.label else ""
+    label = f"{baseline.label}: " if baseline.label else ""
     interval = format_interval(baseline.interval)
     return f"{label}{format_percent(baseline.value)} {interval}".rstrip()
 

@@ -63,7 +63,7 @@ class HuggingFaceSource(FileFields):
         super().__post_init__()
         for key, value in self.load_dataset_kwargs.items():
             if key not in _KNOWN:
-                message = f"`load_dataset_kwargs.{key}` is not done"
+                message = f"`load_dataset_kwargs.{key}` is not supported"
                 hint = f"keys: {listing(_KNOWN)}; no code of the hub is run, and the token is "
                 hint += "that of `HF_TOKEN` in the environment"
                 raise SpecError("E116", message, hint=hint)

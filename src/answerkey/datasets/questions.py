@@ -57,8 +57,8 @@ _NAMES = {
     "category": "category subject topic domain subset task subject_name high_level_domain "
     "subdomain",
     "trial": "trial epoch repeat",
-    "score": "their_score score is_correct correct acc exact_match",
-    "predicted": "their_answer pred prediction predicted predicted_answer extracted_answer "
+    "score": "imported_score score is_correct correct acc exact_match",
+    "predicted": "imported_answer pred prediction predicted predicted_answer extracted_answer "
     "extracted parsed_answer model_answer",
 }
 #: Roles of the truth, by how sure their names are; the caller calls it `truth`.

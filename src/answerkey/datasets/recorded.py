@@ -31,7 +31,7 @@ from answerkey.errors import DataError, listing, suggest
 from answerkey.models.responses import read_message
 from answerkey.reader.markup import split_thoughts
 from answerkey.types import (
-    THEIR_SCHEMA,
+    IMPORTED_SCHEMA,
     Completion,
     Completions,
     CompletionStatus,
@@ -48,7 +48,7 @@ LOGPROBS_COLUMN = "logprobs"
 #: Why the model stopped; `length` is a completion that was cut off.
 END_COLUMN = "finish_reason"
 #: Columns beside the completion that are read where a table has them.
-BESIDE = (STATUS_COLUMN, LOGPROBS_COLUMN, END_COLUMN, *THEIR_SCHEMA)
+BESIDE = (STATUS_COLUMN, LOGPROBS_COLUMN, END_COLUMN, *IMPORTED_SCHEMA)
 #: The thoughts of a reasoning model, in a table of completions alone: a dataset may have others of
 #: that name.
 THOUGHTS_COLUMN = "reasoning"
@@ -108,8 +108,8 @@ _READERS: dict[str, Callable[[object], object]] = {
     LOGPROBS_COLUMN: _read_logprobs,
     END_COLUMN: _read_text,
     THOUGHTS_COLUMN: _read_text,
-    "their_score": _read_number,
-    "their_answer": _read_text,
+    "imported_score": _read_number,
+    "imported_answer": _read_text,
 }
 
 
@@ -172,6 +172,8 @@ class RecordedCompletions:
 
     def check(self, rows: Rows) -> None:
         """Raise E209 for all cells of the rows that are no completions."""
+        if self.column in rows.text_columns and STATUS_COLUMN not in self.beside:
+            return
         errors = RowErrors(rows.file)
         for sample in iterate_samples(rows):
             cell = get_inside(sample.fields, self.column)
@@ -213,8 +215,11 @@ class RecordedCompletions:
         table = samples
         if self.rows is not None:
             table = self.rows.load()
-        ids = samples.repeat(self.num_trials).ids
-        cells = [get_inside(fields, self.column) for fields in table.rows()]
+        ids = [sample.id for sample in samples.repeat(self.num_trials)]
+        if self.column in table.columns:
+            cells = table.values(self.column)
+        else:
+            cells = [get_inside(fields, self.column) for fields in table.rows()]
         are_texts = set(map(type, cells)) <= {str, type(None)}
         if are_texts and not self.beside:
             texts = cast("list[str | None]", cells)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from types import NoneType
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import polars as pl
 
@@ -37,7 +37,7 @@ _OBJECTS = (dict, Mapping)
 #: Size and time of a file, which change when the file does.
 Stamp = tuple[int, int]
 
-_decode_json = json.JSONDecoder().decode
+_decode_json = json.JSONDecoder().raw_decode
 
 
 class Rows(Protocol):
@@ -50,6 +50,10 @@ class Rows(Protocol):
     @property
     def file(self) -> str | None:
         """The name that errors give."""
+
+    @property
+    def text_columns(self) -> frozenset[str]:
+        """Columns of which it is known that every cell is text or null."""
 
     @property
     def ids(self) -> pl.Series:
@@ -77,6 +81,7 @@ class RowsOver:
     """Rows made of other rows, with their columns and their name."""
 
     rows: Rows
+    text_columns: ClassVar[frozenset[str]] = frozenset()
 
     @property
     def columns(self) -> Sequence[str]:
@@ -103,6 +108,7 @@ class LineRows:
     files: Sequence[str]
     marks: pl.DataFrame
     positions: Positions
+    text_columns: frozenset[str] = frozenset()
 
     @property
     def file(self) -> str | None:
@@ -146,8 +152,9 @@ class LineRows:
                 for position, (offset, line, file_index) in marks:
                     stream.seek(offset)
                     text = stream.readline().decode()
+                    fields, _ = _decode_json(text.lstrip())
                     sample = build_sample(
-                        _decode_json(text),
+                        fields,
                         self.columns,
                         number=position + 1,
                         file=self.files[file_index],
@@ -190,7 +197,7 @@ def build_sample(
     else:
         row = Row((name, fields.get(name)) for name in columns)
     if ID_COLUMN not in row:
-        sample_id = f"{number:0{ID_WIDTH}d}"
+        sample_id = str(number).zfill(ID_WIDTH)
     elif type(row[ID_COLUMN]) in {str, int}:
         sample_id = str(row[ID_COLUMN])
     else:
@@ -228,6 +235,11 @@ def repeat_positions(positions: Positions, times: int) -> Positions:
         return range(positions.start * times, positions.stop * times)
     rows = pl.int_range(len(positions) * times, eager=True)
     return positions.gather(rows // times) * times + rows % times
+
+
+def list_rows(positions: Iterable[int], times: int) -> list[int]:
+    """Return the rows of samples of which each has `times` rows."""
+    return [position * times + trial for position in positions for trial in range(times)]
 
 
 def split_name(name: str, prefixes: Iterable[str]) -> list[tuple[str, str]]:
@@ -401,3 +413,17 @@ def build_column(
         key = None if value is None else tuple(value)
         places.append(numbers.setdefault(key, len(numbers)))
     return pl.Series(name, list(numbers), dtype=dtype).gather(places)
+
+
+def build_frame(
+    rows: Sequence[Mapping[str, Any]],
+    types: Mapping[str, pl.DataType | None],
+) -> pl.DataFrame:
+    """Return the fields of rows that have these types as a table; what a row lacks is null."""
+    columns = []
+    for name, dtype in types.items():
+        cells = [row.get(name) for row in rows]
+        if dtype == pl.Float64:
+            cells = [None if cell is None else float(cell) for cell in cells]
+        columns.append(build_column(name, cells, dtype))
+    return pl.DataFrame(columns)

@@ -25,7 +25,7 @@ from pkgutil import resolve_name
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from answerkey.errors import DataError, Place, SpecError, hide_secrets, is_url
+from answerkey.errors import DataError, Place, SpecError, hide_secrets
 from answerkey.models.config import Caller, Secret, is_loopback
 
 #: Set to anything but `0`: nothing is fetched, and earlier downloads are used.
@@ -56,12 +56,9 @@ def is_stored(name: str | Path) -> bool:
 
 def name_lasting(name: str | Path) -> str:
     """Return a name that works from any folder: an address without secrets, or an absolute path."""
-    address = str(name)
-    if is_stored(name):
-        return address
-    if is_url(address):
-        return hide_query(address)
-    return str(Path(name).resolve())
+    if isinstance(name, Path) or "://" not in name:
+        return str(Path(name).resolve())
+    return name if is_stored(name) else hide_query(name)
 
 
 def require_address(url: str, where: Place | None = None) -> str:

@@ -12,12 +12,14 @@ import json
 import os
 import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from functools import partial
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
+from types import NoneType
 from typing import Any, NamedTuple, Protocol
 
 import polars as pl
@@ -72,6 +74,8 @@ from answerkey.types import Sample, Samples
 SAMPLE_COLUMN = "sample"
 #: A table with more bytes is not held in memory.
 HELD_BYTES = 64 * 2**20
+#: Of such a table so much is held until it is written.
+WRITTEN_BYTES = 2**20
 #: About what a row takes in memory beside its characters.
 ROW_BYTES = 500
 
@@ -225,31 +229,33 @@ def collect_rows(
     are, `in_place`. Unless `is_limited`, rows and cells may have any size, and stay in memory.
     E210 when there are no rows, E202 for cells that are too long.
     """
-    columns: dict[str, None] = {}
+    types: defaultdict[str, set[type]] = defaultdict(set)
     held = []
     size = 0
     row_limit = find_line_limit() if is_limited else sys.maxsize
     row_file: RowFile | None = None
+    held_bytes = HELD_BYTES
     for record in records:
-        if not record.fields.keys() <= columns.keys():
-            columns.update(dict.fromkeys(record.fields))
+        for name, cell in record.fields.items():
+            types[name].add(type(cell))
         if record.size > row_limit:
             where = Place(files[record.file_index], record.line)
             raise DataError("E202", describe_long("the row", row_limit), where=where)
         held.append(record)
         size += record.size + ROW_BYTES
-        if is_limited and size > HELD_BYTES:
+        if is_limited and size > held_bytes:
             row_file = row_file or RowFile(files, in_place)
             row_file.write(held)
             held = []
             size = 0
-    if not columns:
+            held_bytes = WRITTEN_BYTES
+    if not types:
         raise refuse_file("E210", "there are no rows", files[0], ROWS_HINT)
-    names = list(columns)
+    names = list(types)
     check_names(names, Place(files[0]))
     if row_file is not None:
         row_file.write(held)
-        return row_file.open_rows(names)
+        return row_file.open_rows(types)
     samples = [
         build_sample(
             record.fields,
@@ -321,17 +327,18 @@ class RowFile:
                 stream.write(text.encode() + b"\n")
         return offsets
 
-    def open_rows(self, columns: Sequence[str]) -> LineRows:
-        """Return the rows that were written."""
+    def open_rows(self, types: Mapping[str, set[type]]) -> LineRows:
+        """Return the rows that were written; `types` are those of the cells of each column."""
         path = self._path or Path()
-        marks = pl.concat(self._marks)
+        marks = pl.DataFrame([column.shrink_dtype() for column in pl.concat(self._marks)])
         return LineRows(
             path,
             read_stamp(path),
-            columns,
+            list(types),
             self._files,
             marks,
             range(marks.height),
+            frozenset(name for name in types if types[name] <= {str, NoneType}),
         )
 
 

@@ -71,11 +71,11 @@ PLAN_SCHEMA: dict[str, pl.DataType] = {
     "row": pl.UInt32(),
     "number": pl.UInt32(),
     "order": pl.List(pl.UInt16),
-    "left_in_place": pl.String(),
+    "not_reordered": pl.String(),
     "labels": pl.UInt32(),
     **PRIOR_SCHEMA,
 }
-#: How many rows are looked at together.
+#: How many rows are planned together.
 BLOCK = 16_384
 Labels = tuple[str, ...]
 
@@ -102,7 +102,7 @@ class OrderedRows(RowsOver):
         return self._cut(self.plan[positions])
 
     def _cut(self, plan: pl.DataFrame) -> Self:
-        """Return some rows with no more of the file than they come from."""
+        """Return some rows, with only those rows of the file that they come from."""
         if not plan.height:
             return replace(self, rows=self.rows.slice(0, 0), plan=plan)
         first = int(plan["row"][0])
@@ -116,7 +116,7 @@ class OrderedRows(RowsOver):
         orders = self.plan.select(
             base.ids.alias("base_sample_id"),
             pl.col("order").cast(pl.List(pl.UInt16)),
-            "left_in_place",
+            "not_reordered",
         )
         if self.setting.pride is not None:
             orders = orders.with_columns(self.plan.select(*PRIOR_SCHEMA))
@@ -145,7 +145,7 @@ class OrderedRows(RowsOver):
     def _arrange(self, base: Samples, ids: Iterable[str]) -> list[Sample]:
         """Return the samples under their ids, the options of each in its order."""
         can_arrange = self.setting.columns <= set(base.columns)
-        plan = self.plan.select("order", "left_in_place", "labels").iter_rows()
+        plan = self.plan.select("order", "not_reordered", "labels").iter_rows()
         items: list[Sample] = []
         for sample, row_id, (order, reason, code) in zip(
             base,
@@ -184,7 +184,7 @@ class OrderedDataset(Dataset):
         return len(self.base)
 
     def cut(self, rows: int) -> Iterator[range]:
-        """Yield positions in parts of about `rows` rows; the rows of a sample are never parted."""
+        """Yield positions in parts of about `rows` rows; those of one sample stay together."""
         owners = pl.Series(dtype=pl.UInt32)
         if isinstance(self.table, OrderedRows):
             owners = self.table.plan["row"]
@@ -275,7 +275,7 @@ def _plan_orders(
             code = None
             if labels is not None:
                 code = label_sets.setdefault(labels, len(label_sets))
-                if recorded is not None and planned.left_in_place != UNSUITABLE:
+                if recorded is not None and planned.not_reordered != UNSUITABLE:
                     planned = _follow_recorded(
                         planned,
                         recorded,
@@ -316,10 +316,10 @@ def _follow_recorded(
     for cell, place in recorded.get(sample_id, ()):
         orders[read_order(cell, labels, place)] = None
     recorded_orders = tuple(orders) or planned.orders[:1]
-    left_in_place = None
+    not_reordered = None
     if recorded_orders == planned.orders:
-        left_in_place = planned.left_in_place
-    return RowOrders(recorded_orders, left_in_place, estimates_prior=planned.estimates_prior)
+        not_reordered = planned.not_reordered
+    return RowOrders(recorded_orders, not_reordered, estimates_prior=planned.estimates_prior)
 
 
 def _list_lines(planned: RowOrders, code: int | None) -> Iterator[tuple[object, ...]]:
@@ -339,7 +339,7 @@ def _list_lines(planned: RowOrders, code: int | None) -> Iterator[tuple[object, 
         yield (
             number,
             list(order),
-            planned.left_in_place,
+            planned.not_reordered,
             code,
             planned.estimates_prior,
             is_extra,
@@ -347,7 +347,7 @@ def _list_lines(planned: RowOrders, code: int | None) -> Iterator[tuple[object, 
 
 
 def list_labels(task: Task, samples: Samples) -> list[Labels | None]:
-    """Return what the options of each sample are called; None where a row has no choices."""
+    """Return the labels of the options of each sample; None where a row has no choices."""
     facts = task.sample_facts(samples)
     labels: list[Labels | None] = [None] * len(samples)
     if facts is not None:
@@ -365,7 +365,7 @@ def find_order_problems(task: Task, samples: Samples) -> Iterator[RowProblem]:
     orders = samples.orders
     if setting is None or orders is None:
         return
-    is_unsuitable = orders["left_in_place"] == UNSUITABLE
+    is_unsuitable = orders["not_reordered"] == UNSUITABLE
     positions = is_unsuitable.fill_null(value=False).arg_true()
     written = samples.take(positions).as_written()
     label_lists = list_labels(task, written)
@@ -391,7 +391,7 @@ def find_order_problems(task: Task, samples: Samples) -> Iterator[RowProblem]:
 def name_completions(task: Task, completions: Rows, dataset: Dataset) -> Rows:
     """Return recorded completions under the ids that the rows of an ordered dataset have.
 
-    These are told by sample and order.
+    A row is identified by its sample and its order.
     """
     if task.choice_order is None:
         return completions

@@ -19,6 +19,7 @@ from typing import Any
 import polars as pl
 
 from answerkey.datasets.dataset import Chunk
+from answerkey.datasets.rows import list_rows
 from answerkey.errors import (
     AnswerkeyError,
     DataError,
@@ -134,8 +135,8 @@ class RowProblems:
         """Note the images in a prompt."""
         for image in list_images(prompt):
             self.images.add(image.kind)
-            if isinstance(image.held, Path):
-                self.image_files[str(image.held)] = str(image["sha256"])
+            if isinstance(image.content, Path):
+                self.image_files[str(image.content)] = str(image["sha256"])
 
     def merge(self, chunk: RowProblems) -> None:
         """Add what is wrong with the next chunk."""
@@ -229,15 +230,9 @@ def check_samples(job: Job, chunk: Chunk, samples: Samples) -> RowProblems:
     column, is placed where the task asks for it.
     """
     problems = RowProblems(len(samples))
-    if not chunk.skipped or chunk.reason == STOPPED_EARLY:
-        _check_rows(
-            job,
-            chunk,
-            samples,
-            problems,
-        )
-        return problems
-    left = chunk.left
+    left: Sequence[int] = range(len(samples))
+    if chunk.skipped and chunk.reason != STOPPED_EARLY:
+        left = chunk.left
     _check_rows(
         job,
         chunk,
@@ -637,17 +632,13 @@ def _judge(
     """Return the scores by scorer, after the task's actions; skipped rows are FAILED."""
     size = task.num_trials
     left = chunk.left
-    rows: list[int] = []
+    rows = list_rows(left, size)
     if chunk.skipped:
-        for row in left:
-            rows.extend(range(row * size, (row + 1) * size))
         samples = samples.take(left)
         completions = completions.take(rows)
     wrong_rows = set(chunk.failed)
-    failed: list[int] = []
-    for position, row in enumerate(left):
-        if row in wrong_rows:
-            failed.extend(range(position * size, (position + 1) * size))
+    positions = [position for position, row in enumerate(left) if row in wrong_rows]
+    failed = list_rows(positions, size)
     repeated = samples.repeat(size)
     scores = {
         step.key: score_rows(

@@ -1,6 +1,6 @@
 """Who watches a run while it is under way."""
 
-# ruff: noqa: ARG002 - by itself, a display shows nothing of what it is told
+# ruff: noqa: ARG002 - the base class shows nothing
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Display:
         """Show a notice at once; called from any thread."""
 
     def say(self, text: str) -> None:
-        """Show a line about how the run goes on."""
+        """Show a line about the progress of the run."""
 
     def close(self, error: AnswerkeyError | None) -> None:
         """Show that the run is over, and what kept it from its end."""

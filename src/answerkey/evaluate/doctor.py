@@ -300,7 +300,7 @@ class Examination:
         return trial
 
     def explain_silence(self, replies: Sequence[Trial], models: Sequence[str]) -> Finding:
-        """Say why no question is answered, in the words of a run that stops."""
+        """Explain why no question is answered, as a run that stops explains it."""
         label = replies[0].label
         why = replies[0].why
         if label == "status 429":
@@ -343,7 +343,7 @@ class Examination:
         return near or f"models there: {listing(models, limit=5)}"
 
     def check_reach(self, replies: Sequence[Trial], models: Sequence[str]) -> list[Finding]:
-        """Say whether the endpoint answers every question, and with the model that is named."""
+        """Check whether the endpoint answers every question, and with the model that is named."""
         reached = report("good", "reachable", f"`{self.connection.host}` replies")
         refused = [reply for reply in replies if not reply.is_answered]
         if refused:
@@ -366,7 +366,7 @@ class Examination:
         return [reached, report("good", "model", f"`{name}` answers")]
 
     def check_letters(self, replies: Sequence[Trial]) -> Finding:
-        """Say whether replies to the questions can be read, by the scorer that a run would use."""
+        """Check whether replies to the questions can be read by the scorer of a run."""
         check = "one letter"
         scorer = self.task.main_step.scorer
         places = [place for place, reply in enumerate(replies) if reply.is_answered]
@@ -416,7 +416,7 @@ class Examination:
         return report("good", check, seen)
 
     def check_thoughts(self, replies: Sequence[Trial]) -> Finding:
-        """Say whether the model thinks, where the thoughts go, and whether the limit cuts them."""
+        """Check whether the model thinks, where, and whether the limit cuts its thoughts."""
         cut = sum(reply.is_cut for reply in replies)
         if cut:
             ended = f"{cut} of {len(replies)} replies within the thoughts"
@@ -439,7 +439,7 @@ class Examination:
         return report("good", "thinking", seen)
 
     async def check_template(self, replies: Sequence[Trial]) -> Finding:
-        """Say whether the model answers an instruction and ends, or continues it like any text."""
+        """Check whether the model answers an instruction and stops, or continues it like a text."""
         check = "chat template"
         instruction = [{"role": "user", "content": TEXTS["instruction"]}]
         answer = await self.ask(instruction, self.few)
@@ -459,7 +459,7 @@ class Examination:
         return report("note", check, seen)
 
     async def check_logprobs(self) -> Finding:
-        """Say whether log-probabilities come, and of how many tokens for each place."""
+        """Check whether log-probabilities come, and for how many tokens at each position."""
         check = "log-probabilities"
         reply = await self.ask(
             self.prompts[0],
@@ -485,7 +485,7 @@ class Examination:
         return report(status, name, seen)
 
     async def check_repeats(self) -> Finding:
-        """Say whether the same question gets the same reply at temperature 0."""
+        """Check whether the same question gets the same reply at temperature 0."""
         prompt = [{"role": "user", "content": TEXTS["random"]}]
         calls = [self.ask(prompt, self.few, temperature=0.0) for _ in range(REPEATS)]
         replies = await asyncio.gather(*calls)
@@ -500,7 +500,7 @@ class Examination:
         return report("warning", "repeatable: not", f"temperature 0 gives {first} and {second}")
 
     def check_price(self) -> Finding:
-        """Say whether it is known what a run costs."""
+        """Check whether the cost of a run is known."""
         if self.price is None:
             return report("note", "price: unknown", "not known")
         prompt = 1e6 * self.price.prompt

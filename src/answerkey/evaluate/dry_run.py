@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import starmap
-from typing import NamedTuple, Unpack, cast
+from typing import NamedTuple, Unpack
 
 import polars as pl
 
@@ -27,10 +27,11 @@ from answerkey.evaluate.run import (
 )
 from answerkey.evaluate.session import choose_price
 from answerkey.models.cache import CallCache
-from answerkey.models.calls import Identified, charge
-from answerkey.models.config import CachePolicy, Model
+from answerkey.models.calls import charge
+from answerkey.models.config import Model
 from answerkey.models.images import IMAGE_TOKENS, expand_images, list_images
 from answerkey.models.model import (
+    Journaled,
     build_calls,
     calls_endpoint,
     is_identified,
@@ -58,7 +59,7 @@ _MESSAGES = pl.List(pl.Struct({"role": pl.String, "content": pl.String}))
 
 
 class CheckedTask(NamedTuple):
-    """A task that `check` looked at."""
+    """A task that was checked."""
 
     key: str
     dataset: str
@@ -84,7 +85,9 @@ def check(
     """Return every mistake in a task or run file that can be found without calling a model."""
     chosen = read_options("check", options)
     plan = load_plan(path, chosen)
-    errors = [*plan.errors, *plan.find_baseline_errors()]
+    errors = plan.errors
+    if plan.policies:
+        errors += plan.find_baseline_errors()
     notices = list(plan.notices)
     tasks: list[CheckedTask] = []
     shared = Shared()
@@ -192,7 +195,7 @@ def plan_calls(path: TaskSource, **options: Unpack[RunOptions]) -> DryRun:
     """Return the calls that `run` would make; everything is checked, and nothing is called."""
     chosen = read_options("plan_calls", options)
     plan = read_plan(path, chosen)
-    policy = chosen.cache_policy or cast("CachePolicy | None", plan.cache_policy)
+    policy = chosen.cache_policy or plan.cache_policy
     engine = open_engine(chosen.engine, chosen.ray_address)
     jobs = open_jobs(plan.jobs, chosen)
     jobs, _ = check_jobs(
@@ -285,7 +288,7 @@ class _CallCount:
 
     def _add_identified(
         self,
-        model: Identified,
+        model: Journaled,
         requests: Sequence[Request],
         sizes: Sequence[int],
         trial: int,
@@ -323,7 +326,7 @@ def _estimate_cost(
     calls: int,
     prompt_tokens: int,
 ) -> tuple[int | None, float | None]:
-    """Return how many tokens the replies have at most, and what all may cost, where known."""
+    """Return the maximum tokens of the replies and the estimated cost, where they are known."""
     if stores_calls(model) and not is_identified(model):
         return None, None  # what a function or a package's model costs is not known
     if not calls_endpoint(model):

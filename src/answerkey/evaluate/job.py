@@ -108,8 +108,8 @@ def open_job(
     with collecting(problems):
         table = _load_completions(origin)
     job = _order_samples(job, table, problems)
-    with collecting(problems):
-        raise_all(find_missing_columns(job))
+    for error in find_missing_columns(job):
+        problems.report(error)
     calls_model = _calls_model(
         job,
         options,
@@ -286,8 +286,8 @@ def describe_completions(
         "source": "recorded" if origin is not None else _name_source(job),
         "file": file,
         "sha256": digest,
+        "column": options.completion_column,
     }
-    described["column"] = options.completion_column
     if options.split_thinking:
         described["split_thinking"] = True
     is_callers = options.completions is not None
@@ -297,7 +297,7 @@ def describe_completions(
 
 
 def _name_source(job: Job) -> str:
-    """Return where completions come from that the caller brings no file or table of."""
+    """Return the source of completions for which the caller gives no file or table."""
     if job.recorded is not None and not isinstance(job.recorded, TracedCompletions):
         return "dataset"
     if job.model is None:

@@ -113,7 +113,7 @@ def _describe_step(step: ScoringStep, judge: Model | None) -> dict[str, object]:
 
 
 def describe_model(model: Model) -> dict[str, object]:
-    """Return what decides a model's answers, without secrets."""
+    """Return the settings that decide a model's answers, without secrets."""
     described: dict[str, object] = {"name": model.name, "simulated": model.is_simulated}
     for name in ("identity", "is_function"):
         value = getattr(model, name, None)

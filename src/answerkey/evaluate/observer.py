@@ -1,4 +1,4 @@
-"""A task followed while its model is called: how far it is, how it goes, what is odd about it.
+"""The progress of a task while its model is called, and what went wrong.
 
 models ──► Observer.hear (each event, at once) ──► counts ──► Observer.look (for a display)
 """
@@ -16,14 +16,14 @@ from typing import Any
 from answerkey.models.calls import (
     BATCH_SOURCE,
     PRICED_NAMES,
-    BatchLeft,
-    BatchSeen,
+    BatchPending,
+    BatchPolled,
     Call,
     Event,
     Finished,
     FinishedCalls,
-    Remembered,
     Retried,
+    Reused,
     charge,
 )
 from answerkey.models.config import Price
@@ -95,7 +95,7 @@ def count_calls(
 
 
 def _describe_usage(usages: Sequence[Usage], price: Price | None) -> dict[str, Any]:
-    """Return what the calls of one purpose come to; those in batches cost half."""
+    """Return the totals of the calls for one purpose; calls in batches cost half."""
     counts = Counter[str]()
     errors = Reasons()
     seconds: list[float] = []
@@ -161,7 +161,7 @@ class CallProgress:
     completion_tokens: int = 0
     pace: float | None = None
     seconds_left: float | None = None
-    batches: tuple[BatchSeen, ...] = ()
+    batches: tuple[BatchPolled, ...] = ()
     problem: str | None = None
 
 
@@ -186,7 +186,7 @@ class Observer:
         self._clock = clock
         self._counts: dict[str, Counter[str]] = {}
         self._purpose = SOLVE
-        self._batches: dict[str, BatchSeen] = {}
+        self._batches: dict[str, BatchPolled] = {}
         self._problem: str | None = None
         self._marks: deque[tuple[float, int]] = deque([(clock(), 0)])
         self._lock = threading.Lock()
@@ -195,14 +195,14 @@ class Observer:
         """Note an event."""
         if isinstance(event, Finished):
             self._note_finished(event.call, event.completion)
-        elif isinstance(event, Remembered):
+        elif isinstance(event, Reused):
             self._note_remembered(event.calls)
         elif isinstance(event, Retried):
             self._note_retried(event)
-        elif isinstance(event, BatchSeen):
+        elif isinstance(event, BatchPolled):
             with self._lock:
                 self._batches[event.batch] = event
-        elif isinstance(event, BatchLeft):
+        elif isinstance(event, BatchPending):
             batch = f"the batch `{event.batch}` of {event.calls} calls"
             hint = "`answerkey resume` collects it; nothing is handed in twice"
             self._warn(Notice(f"{batch} goes on at the endpoint, and is paid for", hint=hint))

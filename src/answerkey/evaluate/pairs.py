@@ -1,6 +1,4 @@
-"""Runs on the same samples: which of them can be compared, what each sample came to, how two runs
-differ.
-"""
+"""Runs on the same samples: which can be compared, each sample's result, how two differ."""
 
 from __future__ import annotations
 
@@ -71,8 +69,7 @@ class PairedOutcomes:
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """One of the runs: what it is called here, where it lies, who answered, and which value is
-    compared.
+    """One of the runs: its label, its folder, who answered, and which value is compared.
 
     `mean` is that of the `n` samples that all runs have and this one has a value for.
     """
@@ -397,7 +394,7 @@ def _describe_task(outcomes: PairedOutcomes) -> object:
     return definition.get("solver"), definition.get("trials"), rules
 
 
-# What each sample came to
+# The result of each sample
 
 
 def read_outcomes(
@@ -408,9 +405,7 @@ def read_outcomes(
     scorer: str | None = None,
     value: str | None = None,
 ) -> PairedOutcomes:
-    """Return what the samples of a task came to, by its main scorer and value or by those that are
-    named.
-    """
+    """Return the result of each sample of a task, by its main scorer and value or those named."""
     task = task_from_source(task_run.source["task"])
     step = _find_step(task, scorer, label)
     name = value or step.scorer.main_value or _find_mean_field(step, label)

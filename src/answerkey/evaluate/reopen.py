@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import polars as pl
 
@@ -35,7 +35,7 @@ from answerkey.spec import Task, source_from, task_from_source
 from answerkey.spec.job import fit_rows
 from answerkey.types import Completions, MetricValue, Samples
 
-#: Rows that are read together at most.
+#: The most rows that are read together.
 READ_ROWS = 65_536
 CHANGED = "its content has changed since the run"
 
@@ -50,7 +50,7 @@ class RunExcerpt:
 
 
 class RunPart(NamedTuple):
-    """Some samples of a task of a run, with no others: it can be sent to a worker process."""
+    """Some samples of a task of a run, without the others, as a worker process gets them."""
 
     task: Task
     task_run: TaskRun
@@ -220,10 +220,11 @@ class DerivedRows:
     rows: Rows
     questions: QuestionColumns
     columns: Sequence[str]
+    text_columns: ClassVar[frozenset[str]] = frozenset()
 
     @property
     def file(self) -> str | None:
-        """The name that errors give."""
+        """The name of the file in errors."""
         return self.rows.file
 
     @property
@@ -276,7 +277,7 @@ def find_source(
     samples: StoredTable,
     name: str,
 ) -> Source:
-    """Return where the rows of a run come from; those that were in memory are among its files."""
+    """Return the source of the rows of a run; rows from memory are in its own files."""
     if stored["type"] != MemorySource.type:
         return source_from(stored)
     frame = samples.read_all()

@@ -1,4 +1,4 @@
-"""`rescore`, `resume`: a run scored anew, or continued where it stopped.
+"""`rescore`, `resume`: a run scored again, or continued where it stopped.
 
 A resumed run is scored anew, from the store of calls or from recorded completions, so that its
 tables are those of a run that never stopped.
@@ -184,7 +184,7 @@ def _load_new_task(
     task: TaskSource | None,
     options: Options,
 ) -> tuple[Task | None, list[Notice]]:
-    """Return the task to score with; config values that nobody gives are those of the old run."""
+    """Return the task to score with; missing config values are those of the old run."""
     if task is None or isinstance(task, Task):
         return task, []
     problems = ProblemList()
@@ -530,7 +530,7 @@ def _plan_again(
     file: str | None,
     options: Options,
 ) -> Job:
-    """Return what a task of a run was to do, from its entry in `run.json` and its `task.json`.
+    """Return the job of a task of a run, from its entry in `run.json` and its `task.json`.
 
     Its model, examples and completions are left open.
     """
@@ -554,7 +554,7 @@ def _plan_stopped(
     writer: RunWriter,
     options: Options,
 ) -> Job:
-    """Return what is left to do of a task of a run that stopped."""
+    """Return the remaining job of a task of a run that stopped."""
     file = writer.manifest.get("file")
     completions = entry["completions"]
     samples = StoredTable(writer.store, f"tasks/{entry['key']}/samples")

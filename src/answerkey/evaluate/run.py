@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypedDict, TypeVar, Unpack, cast
+from typing import Any, Literal, NamedTuple, TypedDict, TypeVar, Unpack
 
 from answerkey.datasets.rows import Rows
 from answerkey.datasets.sources import MemorySource
@@ -257,7 +257,8 @@ def read_plan(
         )
         raise SpecError("E119", message, where=Place(file=name), hint=hint)
     require_trusted(plan.jobs, options)
-    raise_all(plan.find_baseline_errors())
+    if plan.policies:
+        raise_all(plan.find_baseline_errors())
     return plan
 
 
@@ -281,8 +282,8 @@ def open_run(
     shared: Shared | None = None,
 ) -> Evaluation:
     """Return the run of a plan, which has one model, with everything opened."""
-    policy = options.cache_policy or cast("CachePolicy | None", plan.cache_policy)
-    options = replace(options, cache_policy=policy)
+    if options.cache_policy is None and plan.cache_policy is not None:
+        options = replace(options, cache_policy=plan.cache_policy)
     jobs = open_jobs(plan.jobs, options, shared)
     source = jobs[0].dataset_spec.source
     file = None
@@ -307,10 +308,10 @@ def open_run(
 
 @dataclass(frozen=True)
 class Matrix:
-    """Several runs below one folder, in the order in which they were asked for.
+    """Several runs below one folder, in the order of the models or columns given.
 
-    `errors` say what kept runs from their end, by the names of their models or columns. What is
-    there of such a run is among the runs all the same.
+    `errors` are those that stopped runs, by the names of their models or columns. A run that
+    stopped is among the runs as far as it got.
     """
 
     path: RunPlace
@@ -382,15 +383,14 @@ def _read_plans(
     options: Mapping[str, Any],
 ) -> list[tuple[Plan, Options]]:
     """Return the plan of each run, for every model and completion column, with its options."""
-    first = read_options("run", options)
-    values = {**options, "dataset": first.dataset}  # a table is read once
+    common = read_options("run", options)
     choices = product(
-        models or (options.get("model"),),
-        completion_columns or (first.completion_column,),
+        map(read_model, models) if models else (common.model,),
+        completion_columns or (common.completion_column,),
     )
     plans = []
     for model, column in choices:
-        chosen = read_options("run", {**values, "model": model, "completion_column": column})
+        chosen = replace(common, model=model, completion_column=column)
         plans.append((read_plan(path, chosen), chosen))
     return plans
 
@@ -406,9 +406,8 @@ def _refuse_calls(jobs: Iterable[Job]) -> None:
 
 
 class MatrixMember(NamedTuple):
-    """One of several runs: its name and folder, and what there is of it.
-
-    That is a run that has begun, one that was complete already, or what is wrong with it.
+    """One of several runs: its name and folder, and a run that has begun, a complete one, or the
+    error that stopped it.
     """
 
     name: str
@@ -500,7 +499,7 @@ def _collect(
 
 
 def _finish(pending: Evaluation, num_other_runs: int) -> Run | AnswerkeyError:
-    """Return one of several runs finished, or what ended it; perhaps in a thread of its own."""
+    """Return one of several runs finished, or the error that ended it."""
     try:
         finished = pending.evaluate(num_other_runs)
     except AnswerkeyError as error:

@@ -1,7 +1,7 @@
-"""The time in which a run calls its models.
+"""The part of a run in which models are called.
 
-They are bound to the run's journal and the call cache, share a budget, and are followed call by
-call by the observer of their task.
+The models are bound to the run's journal and the call cache and share a budget; an observer follows
+the calls of each task.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from answerkey.evaluate.chunk import ChunkResult
 from answerkey.evaluate.display import Display
 from answerkey.evaluate.observer import Observer, count_calls
 from answerkey.models.cache import CallCache, RunLedger
-from answerkey.models.calls import BATCH_SOURCE, PRICED_NAMES, Budget, charge, find_room
+from answerkey.models.calls import BATCH_SOURCE, PRICED_NAMES, Budget, charge, max_open_connections
 from answerkey.models.config import Model, Price
 from answerkey.models.model import (
     LiveModel,
@@ -40,9 +40,9 @@ UNREAD_SHARE = 0.8
 
 @dataclass
 class Session:
-    """The time in which a run calls its models.
+    """The bound models of a run, with their budget and observers.
 
-    Where jobs are evaluated at the same time, each has one of the `displays`.
+    If jobs are evaluated at the same time, each has its own of the `displays`.
     """
 
     writer: RunWriter
@@ -60,9 +60,9 @@ class Session:
     _given_up: set[object] = field(default_factory=set)
 
     def bind(self, job: Job) -> Job:
-        """Return the job with its live models bound to the run, its scorers to theirs.
+        """Return the job with its live models bound to the run, and its scorers to their models.
 
-        The repetitions of a job share its models; the session closes them in the end.
+        The repetitions of a job share its models; the session closes them at its end.
         """
         observer = self._observe(job)
         models = self._models[job.key]
@@ -172,7 +172,7 @@ class Session:
     def give_up(self, key: str) -> None:
         """Remember which models of a job could not be called; close all of them."""
         models = self._models[key].values()
-        lost = [model for model in models if calls_endpoint(model) and model.is_given_up]
+        lost = [model for model in models if calls_endpoint(model) and model.is_unusable]
         self._given_up.update(map(find_account, lost or models))
         self.close_models(key)
 
@@ -310,7 +310,7 @@ def _fit_connections(
         most_models = max(most_models, len(endpoints))
         for model in endpoints:
             wishes.append(model.limits.choose_concurrent(model.connection.max_concurrent))
-    room = find_room() if wishes else None
+    room = max_open_connections() if wishes else None
     if room is None:
         return most, []
     limit = max(1, room // most_models // (1 + num_other_runs))
@@ -334,7 +334,7 @@ def _report_known_calls(
     writer: RunWriter,
     display: Display,
 ) -> None:
-    """Say how many calls the journal of a resumed run knows, and how many are lost."""
+    """Report how many calls are in the journal of a resumed run, and how many were lost."""
     journal = writer.journal()
     entries = writer.manifest["tasks"]
     calls, failed = journal.count()

@@ -1,6 +1,6 @@
-"""Exports of a run: JSONL, CSV, Parquet, every_eval_ever.
+"""Exports of a run as JSONL, CSV, Parquet or every_eval_ever.
 
-The JSONL object is nested; CSV and Parquet have the columns of `run.to_frame()`.
+A JSONL object is nested; CSV and Parquet have the columns of `run.to_frame()`.
 """
 
 from answerkey.exporters.forms import FORMS, Exported, export, export_prompts

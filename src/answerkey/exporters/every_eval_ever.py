@@ -7,13 +7,14 @@ import json
 import math
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from functools import cached_property, partial
 from pathlib import Path
 from uuid import UUID
 
 from answerkey._version import __version__
+from answerkey.datasets.questions import QuestionColumns, find_columns
 from answerkey.exporters.rows import (
     Exporter,
     Json,
@@ -26,9 +27,6 @@ from answerkey.runs import find_answerer
 from answerkey.types import MetricValue
 
 SCHEMA_VERSION = "0.3.0"
-#: Dataset columns that may contain the question, and its category, the likeliest first.
-QUESTIONS = ("question", "question_stem", "query", "problem", "prompt", "input", "text")
-CATEGORIES = ("category", "subject", "topic", "domain", "subset", "task")
 #: Our names of token counts, by their names in the schema.
 TOKENS = {
     "input_tokens": "prompt_tokens",
@@ -75,8 +73,7 @@ class EveryEvalEverExporter(Exporter):
             "evaluation_name": entry["display_name"] or entry["key"],
             "evaluation_result_id": f"{self.evaluation}/{key}",
         }
-        category_column = entry["dataset"].get("category") or ""
-        category_columns = (category_column.lower(), *CATEGORIES)
+        columns = self._find_columns()
         for part in self.opened.iterate():
             facts = task.sample_facts(part.samples)
             for number, row in enumerate(describe_rows(self.opened.task_run, part)):
@@ -84,7 +81,7 @@ class EveryEvalEverExporter(Exporter):
                 score = _find_score(verdict)
                 if score is None:
                     continue
-                question = _describe_question(row)
+                question = _describe_question(row, columns.text(row["sample"], "question"))
                 metadata = {
                     "trial": str(row["trial"]),
                     "completion_status": row["completion_status"],
@@ -96,7 +93,7 @@ class EveryEvalEverExporter(Exporter):
                     question["choices"] = list(choices) or None
                     if labels:
                         metadata["choice_labels"] = json.dumps(labels, ensure_ascii=False)
-                category = _find_text(row["sample"], category_columns)
+                category = columns.text(row["sample"], "category")
                 if category is not None:
                     metadata["category"] = category
                 described = _describe_row(
@@ -111,6 +108,15 @@ class EveryEvalEverExporter(Exporter):
                     **described,
                     "metadata": metadata,
                 }
+
+    def _find_columns(self) -> QuestionColumns:
+        """Return the columns of the question and of its category."""
+        chosen: tuple[tuple[str, str], ...] = ()
+        category = self.opened.task_run.manifest["dataset"].get("category")
+        if category:
+            chosen = (("category", category),)
+        names = tuple(self.opened.dataset.rows.columns)
+        return find_columns(names, ("question", "category"), chosen)
 
     def save(self, path: Path) -> int:
         """Write the rows; in a folder, also the numbers."""
@@ -195,30 +201,18 @@ def _find_score(verdict: Json) -> float | None:
     return next(iter(numbers.values()), None)
 
 
-def _find_text(sample: Json, columns: Sequence[str]) -> str | None:
-    """Return the text of the first of these columns that the sample has, ignoring case."""
-    cells = {}
-    for name, cell in sample.items():
-        cells[name.lower()] = cell
-    for column in columns:
-        cell = cells.get(column)
-        if isinstance(cell, str | int | float):
-            return str(cell)
-    return None
-
-
 def _list_present(value: object) -> list[object]:
     """Return a list of a value; an empty one for null."""
     return [] if value is None else [value]
 
 
-def _describe_question(row: Json) -> Json:
+def _describe_question(row: Json, text: str | None) -> Json:
     contents = []
     for message in row["prompt"] or ():
         contents.append(str(message.get("content") or ""))
     prompt = "\n\n".join(contents)
     return {
-        "raw": _find_text(row["sample"], QUESTIONS) or prompt,
+        "raw": text or prompt,
         "formatted": prompt or None,
         "reference": [],
         "choices": None,

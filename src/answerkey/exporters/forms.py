@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from functools import partial
-from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
 from typing import TextIO, Unpack
@@ -109,20 +108,11 @@ def export(
     opened = reopen(run, task)
     exporter = FORMS[to](run, opened, is_raw)
     if path is None:
-        rows = exporter.write(_open_bytes(stream or sys.stdout))
+        out = stream or sys.stdout
+        rows = exporter.write(lambda content: out.write(content.decode()))
     else:
         rows = exporter.save(Path(path))
     return Exported(rows, len(opened) - rows)
-
-
-def _open_bytes(stream: TextIO) -> Write:
-    """Return a function that writes UTF-8 to a stream."""
-    if isinstance(stream, TextIOWrapper):
-        encoding = stream.encoding.lower()
-        if encoding in {"utf-8", "utf8"}:
-            stream.flush()
-            return partial(stream.buffer.write)
-    return lambda content: stream.write(content.decode())
 
 
 def export_prompts(

@@ -21,11 +21,11 @@ from answerkey.models.config import Price
 from answerkey.runs import Run, TaskRun, find_answerer, join_parts, write_output
 from answerkey.spec.job import SOLVE
 from answerkey.text import clean_numbers
-from answerkey.types import EMPTY_STRUCT_FIELD, THEIR_SCHEMA, USAGE_NAMES
+from answerkey.types import EMPTY_STRUCT_FIELD, IMPORTED_SCHEMA, USAGE_NAMES
 
 Json = dict[str, Any]
 Write = Callable[[bytes], object]
-#: JSON separators without spaces.
+#: The separators of JSON without spaces.
 COMPACT = (",", ":")
 #: The number of CSV rows written at a time.
 CHUNK_ROWS = 8_192
@@ -41,7 +41,7 @@ def encoded_values(task: TaskRun) -> Mapping[str, Collection[str]]:
 
 
 def describe_verdict(verdict: Mapping[str, Any], encoded: Collection[str] = ()) -> Json:
-    """Return one score as it appears in JSONL.
+    """Return one score as in JSONL.
 
     `excluded_by` is present only if an action excludes it from the metrics.
     """
@@ -59,7 +59,7 @@ def describe_verdict(verdict: Mapping[str, Any], encoded: Collection[str] = ()) 
 
 
 def to_json(content: object, separators: tuple[str, str] | None = None) -> str:
-    """Return JSON text; NaN and infinities become null, dates and the like become text."""
+    """Return JSON; NaN and infinities become null, dates and similar values become text."""
     encoder = _make_encoder(separators, allow_nan=False)
     try:
         return encoder.encode(content)
@@ -86,7 +86,7 @@ def _make_encoder(
 
 
 def _encode_value(value: object) -> object:
-    """Return a dataclass as an object, and dates and the like as text."""
+    """Return a dataclass as an object, and anything else, such as a date, as text."""
     if not is_dataclass(value):
         return str(value)
     described = {}
@@ -218,8 +218,8 @@ def describe_replies(task_run: TaskRun, part: RunExcerpt) -> pl.DataFrame:
     run_name = pl.lit(place and place.name, pl.String)
     answerer = find_answerer(task_run.manifest) or {}
     model_name = pl.lit(answerer.get("name"), pl.String)
-    theirs = pl.DataFrame(schema=THEIR_SCHEMA)
-    replies = pl.concat([part.completions.frame, theirs], how="diagonal")
+    imported = pl.DataFrame(schema=IMPORTED_SCHEMA)
+    replies = pl.concat([part.completions.frame, imported], how="diagonal")
     costs = charge_rows(replies, _find_price(task_run))
     return replies.select(
         run_name.alias("run"),
@@ -234,7 +234,7 @@ def describe_replies(task_run: TaskRun, part: RunExcerpt) -> pl.DataFrame:
         pl.col("usage").struct.field(*USAGE_NAMES),
         "latency",
         pl.Series("cost", costs, pl.Float64),
-        *THEIR_SCHEMA,
+        *IMPORTED_SCHEMA,
     )
 
 

@@ -17,7 +17,14 @@ from pydantic import Field
 from answerkey.datasets.storage import name_lasting
 from answerkey.errors import AnswerkeyError, Place, RunError, SpecError, listing, raise_all
 from answerkey.gates.rules import RULES, NotWorse, Rule, Threshold, read_definition
-from answerkey.runs import NOT_COMPLETE, Run, RunPlace, describe_gates, leave_open, load_run
+from answerkey.runs import (
+    NOT_COMPLETE,
+    Run,
+    RunPlace,
+    describe_gates,
+    load_run,
+    make_undecided_gate,
+)
 from answerkey.spec import Options, Task, sort_errors, task_from_source
 from answerkey.spec.config import Config
 from answerkey.spec.nodes import Node, ProblemList, advise, from_plain
@@ -40,8 +47,8 @@ EVERYTHING: Literal["all_latest"] = "all_latest"
 #: The key of the policy that holds `--fail-under` and `--not-worse-than`.
 OPTIONS = "options"
 
-Plain = dict[str, Any]
-Policies = tuple[Plain, ...]
+Json = dict[str, Any]
+Policies = tuple[Json, ...]
 Keys = list[str] | None
 #: Where each rule is defined, by the key of its policy and its own.
 Places = Mapping[tuple[str, str], Place]
@@ -129,7 +136,7 @@ def _read_callers_policies(project: Project) -> Node | None:
 
 
 def _check_rule(
-    rule: Plain,
+    rule: Json,
     label: str,
     place: Place,
     evaluation: str,
@@ -201,7 +208,7 @@ def build_policies(
     return tuple(policies), places
 
 
-def _build_rule(node: Node, base: Path) -> Plain | None:
+def _build_rule(node: Node, base: Path) -> Json | None:
     fields = validate_node(RuleFields, node, "the rule")
     definition_node = node.entries.get("definition")
     if definition_node is None:
@@ -215,13 +222,13 @@ def _build_rule(node: Node, base: Path) -> Plain | None:
     return rule
 
 
-def _dump_fields(fields: PolicyFields | RuleFields, key: str) -> Plain:
+def _dump_fields(fields: PolicyFields | RuleFields, key: str) -> Json:
     values = fields.model_dump(exclude_none=True)
     return {"key": key, "display_name": key, **values}
 
 
-def _dump(definition: Rule) -> Plain:
-    fields: Plain = {"type": definition.type}
+def _dump(definition: Rule) -> Json:
+    fields: Json = {"type": definition.type}
     for name, value in asdict(definition).items():
         if value is not None:
             fields[name] = value
@@ -326,14 +333,14 @@ def _read_threshold(text: str) -> float:
 # Rules of policies
 
 
-def _list_rules(policies: Sequence[Plain]) -> Iterator[tuple[str, Plain]]:
+def _list_rules(policies: Sequence[Json]) -> Iterator[tuple[str, Json]]:
     """Yield each rule with the key of its policy."""
     for policy in policies:
         for rule in policy["rules"]:
             yield policy["key"], rule
 
 
-def _read_scope(rule: Plain) -> tuple[Keys, Keys]:
+def _read_scope(rule: Json) -> tuple[Keys, Keys]:
     """Return the keys of the evaluations and of the task specifications that a rule applies to.
 
     None means all.
@@ -345,7 +352,7 @@ def _read_scope(rule: Plain) -> tuple[Keys, Keys]:
 
 
 def find_baseline_errors(
-    policies: Sequence[Plain],
+    policies: Sequence[Json],
     places: Places,
     evaluation: str,
 ) -> list[AnswerkeyError]:
@@ -407,7 +414,7 @@ def resolve_policies(
 # Decisions
 
 
-def decide_gates(run: Run, policies: Sequence[Plain]) -> list[Plain]:
+def decide_gates(run: Run, policies: Sequence[Json]) -> list[Json]:
     """Return the entry `gates` of `run.json`; gates of an incomplete run stay undecided."""
     gates = []
     for policy, rule in _list_rules(policies):
@@ -415,8 +422,8 @@ def decide_gates(run: Run, policies: Sequence[Plain]) -> list[Plain]:
     return describe_gates(gates)
 
 
-def _decide(run: Run, policy: str, rule: Plain) -> Gate:
-    gate = leave_open(policy, rule, NOT_COMPLETE)
+def _decide(run: Run, policy: str, rule: Json) -> Gate:
+    gate = make_undecided_gate(policy, rule, NOT_COMPLETE)
     evaluations, specifications = _read_scope(rule)
     if evaluations is not None and run.key not in evaluations:
         note = f"it is for the evaluation {listing(evaluations)}, and this is `{run.key}`"

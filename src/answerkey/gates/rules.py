@@ -1,6 +1,4 @@
-"""The kinds of rules: their fields, what they check in a finished run, and how gates are explained
-in words.
-"""
+"""The kinds of rules: their fields, what they check in a finished run, and the text about gates."""
 
 from __future__ import annotations
 
@@ -20,20 +18,18 @@ from answerkey.metrics.intervals import WILSON
 from answerkey.metrics.paired import Difference, adjust_by_holm
 from answerkey.runs import NOT_COMPLETE, Run, TaskRun, describe_gates, load_run
 from answerkey.spec import Task, task_from_source
-from answerkey.spec.task import ForeseenMetric, find_compared, find_metrics
+from answerkey.spec.job import PlannedMetric, find_compared, find_metrics
 from answerkey.text import (
     BLANK,
-    Line,
+    Lines,
     Role,
     Span,
     describe_reused_calls,
+    draw_text,
     format_figure,
     format_number,
     format_p_value,
-    line,
-    make_visible,
     shorten_path,
-    wrap,
 )
 from answerkey.types import (
     Gate,
@@ -476,9 +472,9 @@ def read_definition(stored: Mapping[str, Any]) -> Rule:
 # Metrics and values
 
 
-def _find_metrics(tasks: Tasks, name: str | None) -> list[ForeseenMetric]:
+def _find_metrics(tasks: Tasks, name: str | None) -> list[PlannedMetric]:
     """Return the metrics with this name, or the main metric of each task if no name is given."""
-    metrics: list[ForeseenMetric] = []
+    metrics: list[PlannedMetric] = []
     for task in tasks:
         main = task.main_step.metrics[:1]
         for metric in find_metrics(task, name):
@@ -676,29 +672,25 @@ def count_gates(gates: Sequence[Gate]) -> str:
     return ", ".join(parts)
 
 
-def draw_gates(run: Run, width: int) -> list[Line]:
+def draw_gates(run: Run, width: int) -> Lines:
     """Return every gate with what was measured and needed; nothing for a run without policies."""
     verdict = judge_run(run)
     if verdict is None:
         return []
     status = Span(WORDS[verdict], ROLES[verdict])
     title = Span("Gates", "title")
-    lines = [BLANK, line(title, "  ", status, f"  {count_gates(run.gates)}")]
+    lines: Lines = [BLANK, (title, "  ", status, f"  {count_gates(run.gates)}")]
     words = [WORDS[gate.status] for gate in run.gates]
     longest = max(map(len, words))
     indent = " " * (longest + 4)
-    text_width = max(20, width - len(indent))
     for gate, name, sentences, advice in explain_gates(run):
         word = WORDS[gate.status].ljust(longest)
         status = Span(word, ROLES[gate.status])
-        lines.append(line("  ", status, "  ", Span(name, "strong")))
-        texts: list[tuple[str, Role]] = [(sentence, "plain") for sentence in sentences]
+        lines.append(("  ", status, "  ", Span(name, "strong")))
+        for sentence in sentences:
+            lines += draw_text(sentence, width, indent=indent)
         if advice:
-            texts.append((advice, "dim"))
-        for text, role in texts:
-            visible = make_visible(text)
-            for part in wrap(visible, text_width):
-                lines.append(line(indent, Span(part, role)))
+            lines += draw_text(advice, width, "dim", indent=indent)
     return lines
 
 

@@ -1,4 +1,4 @@
-"""Logs of other tools in: what they asked, what was said to it, and how they judged it."""
+"""Logs of other tools: what they asked, what the models replied, and how the tools judged it."""
 
 from answerkey.datasets.questions import QuestionColumns
 from answerkey.importers.imports import READERS, Imported, detect_kind, import_log

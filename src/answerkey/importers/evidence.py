@@ -19,7 +19,7 @@ _RIGHT = "is_correct"
 
 
 class EvidenceReader(LogReader):
-    """Reads an evidence log: one scorer that judges, and its verdicts."""
+    """Reads an evidence log: one scorer with purpose `score`, and its verdicts."""
 
     kind = "evidence"
     title = "evidence log"
@@ -45,7 +45,7 @@ class EvidenceReader(LogReader):
             log.compare_count(present, total, "`failures.num_total`")
 
     def _describe(self, log: Log, document: Json) -> None:
-        """Read what the log says of itself."""
+        """Read the description of the log."""
         version = document.text("format_version")
         if version not in {_VERSION, None}:
             log.notice(f"the log has the version `{version}`; `{_VERSION}` is known")
@@ -84,8 +84,8 @@ class EvidenceReader(LogReader):
             reply = _read_reply(trial)
             completion = reply.with_fields(
                 trial=place if index is None else index,
-                their_score=score.number("values", value_name),
-                their_answer=metadata.any_text("predicted_choice", "answer_pred"),
+                imported_score=score.number("values", value_name),
+                imported_answer=metadata.any_text("predicted_choice", "answer_pred"),
             )
             row = trial.object("sample", "data")
             question = _read_question(row, metadata)
@@ -93,7 +93,7 @@ class EvidenceReader(LogReader):
         return records
 
     def _choose_score(self, scores: list[Json]) -> Json:
-        """Return the score of the scorer that is looked at; the first one decides which."""
+        """Return the score of the chosen scorer; the first trial decides which one that is."""
         for score in scores:
             if self._scorer is None and score.text("scorer_purpose") != "qa":
                 self._scorer = score.text("scorer_key")
@@ -103,11 +103,11 @@ class EvidenceReader(LogReader):
 
 
 def _read_question(row: Row, metadata: Json) -> Question:
-    """Return what a row asks; `metadata` is what the scorer noted of its choices and its truth."""
+    """Return the question in a row; `metadata` is the scorer's record of choices and truth."""
     columns = find_columns(tuple(row))
     question = read_question(columns, row)
-    noted = read_texts(metadata.get("choices")) or ()
-    choices = take_labels(noted) or question.choices
+    texts = read_texts(metadata.get("choices")) or ()
+    choices = take_labels(texts) or question.choices
     question.choices = choices
     if len(question.options or ()) != len(choices or ()):
         question.options = None
@@ -119,14 +119,14 @@ def _read_question(row: Row, metadata: Json) -> Question:
 
 
 def _read_reply(trial: Json) -> Completion:
-    """Return what was said; ERROR where nothing was, and an error of the solver says why."""
+    """Return the reply; ERROR if there is none, with the solver's error as the reason."""
     output = trial.get("solver", "output")
     if output is None:
         for error in trial.list("errors"):
             if error.text("stage") == "solver":
                 reason = error.text("message") or "the call failed"
                 return fail(reason)
-    if isinstance(output, str) and output.startswith('{"'):  # an output may be the JSON text of one
+    if isinstance(output, str) and output.startswith('{"'):  # an output may be JSON text
         with suppress(ValueError, RecursionError):
             output = json.loads(output)
     return read_message(output)

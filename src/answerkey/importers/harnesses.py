@@ -1,8 +1,7 @@
-"""lm-evaluation-harness and lighteval: the samples of a run by task, alone, in its folder, or in an
-archive.
+"""lm-evaluation-harness and lighteval: the samples of a task in a file, a run folder or an archive.
 
-Of several runs in a folder the newest is taken. Tasks by log-probability have no replies: there the
-likeliest choice stands for one.
+Of several runs in a folder, the newest one counts. In tasks by log-probability, the likeliest
+choice serves as the reply.
 """
 
 from __future__ import annotations
@@ -37,19 +36,19 @@ from answerkey.importers.prompts import (
     rank_choices,
     read_messages,
 )
-from answerkey.importers.questions import Question, find_shown, read_asked, read_texts
+from answerkey.importers.questions import Question, parse_prompt, read_logged_question, read_texts
 from answerkey.models.responses import read_message, to_json_values
 from answerkey.types import Completion
 
 _TIME = r"(?P<time>\d{4}-\d\d-\d\dT[\d.:-]+)"
-#: The numbers of a run, as both tools name the file.
+#: The results file of a run, as both tools name it.
 _RESULTS = re.compile(rf"(.*/)?results_{_TIME}\.json")
-#: Stands for minus infinity, which no JSON has; no probability is that low either.
-_IMPOSSIBLE = -1e30
+#: Replaces minus infinity, which JSON does not have; no probability is this low.
+_MINUS_INFINITY = -1e30
 
 
 class TaskFile(NamedTuple):
-    """The file of a task's samples, and when it was written."""
+    """The file with a task's samples, and when it was written."""
 
     task: str
     time: str
@@ -62,10 +61,10 @@ def choose_newest(
     file_names: str,
     option: str,
 ) -> list[TaskFile]:
-    """Return the files of the newest run; a file of any name, when it is all there is.
+    """Return the files of the newest run, or the only file, whatever its name.
 
-    The pattern has the groups `task` and `time`. A folder without such files is an error that names
-    them and the option by which the tool writes them.
+    The pattern has the groups `task` and `time`. The error for a folder without such files names
+    them, and the option with which the tool writes them.
     """
     newest: dict[str, TaskFile] = {}
     older = 0
@@ -81,13 +80,13 @@ def choose_newest(
             newest[task] = TaskFile(task, time, file)
     if older:
         hint = "name one file, or one folder of a run"
-        log.notice(f"{older} files of earlier runs are left aside", hint)
+        log.notice(f"{older} files of earlier runs are skipped", hint)
     if newest:
         return [newest[task] for task in sorted(newest)]
     if log.path.is_file():
         file = next(log.files())
         return [TaskFile(file.stem, "", file)]
-    message = f"the folder `{log.path}` holds no file `{file_names}`"
+    message = f"the folder `{log.path}` contains no file `{file_names}`"
     raise log.make_error("E201", message, option)
 
 
@@ -96,10 +95,10 @@ def read_results(
     key: str,
     files: Sequence[TaskFile],
 ) -> dict[str, Json]:
-    """Return the numbers of the runs whose samples are in the log, by time, the newest first.
+    """Return the results of the runs in the log by time, the newest first.
 
-    Of a log that is one file they lie beside it. Tasks that they state (`key`), and of which a log
-    of several files has no samples, are told.
+    The results of a log that is a single file are next to it. Tasks of the results (`key`) without
+    samples in a log of several files get a notice.
     """
     candidates: list[LogFile] = []
     if log.path.is_file() and not is_archive(log.path):
@@ -122,12 +121,12 @@ def read_results(
     missing.difference_update(task_file.task for task_file in files)
     if missing and log.path.is_dir():
         tasks = listing(sorted(missing))
-        log.notice(f"the results file states tasks of which the log has no samples: {tasks}")
+        log.notice(f"the log has no samples of some tasks in its results file: {tasks}")
     return results
 
 
 def _choose_metric(usual: Iterable[str], metrics: Json) -> str:
-    """Return the first usual metric of a row, else the first that is a number; "" for none."""
+    """Return the first usual metric of a row, or else the first number; "" if there is none."""
     cells = metrics.object()
     for name in usual:
         if name in cells:
@@ -140,9 +139,9 @@ def _choose_metric(usual: Iterable[str], metrics: Json) -> str:
 
 # ── lm-evaluation-harness
 
-#: Metrics that say whether an answer is right, the usual first.
+#: Metrics that measure whether an answer is right, the most usual first.
 _METRICS = ("acc", "exact_match", "acc_norm", "em", "mc1")
-#: By how much of a continuation these metrics divide its log-probability.
+#: The length of a continuation by which these metrics divide its log-probability.
 _LENGTHS: dict[str, Callable[[str], int]] = {
     "acc_norm": len,
     "acc_bytes": lambda text: len(text.encode(errors="replace")),
@@ -153,8 +152,8 @@ _PAIR = 2
 class LmEvalReader(LogReader):
     """Reads `samples_<task>_<time>.jsonl` of lm-evaluation-harness.
 
-    A line is one question under one filter; the same replies come again for the next filter, and
-    only one is taken.
+    A line is one question under one filter; the same replies are repeated for every filter, so only
+    one filter is used.
     """
 
     kind = "lm-eval"
@@ -186,7 +185,7 @@ class LmEvalReader(LogReader):
         task_file: TaskFile,
         result: Json,
     ) -> Records:
-        """Yield the records of one task, and compare them with the results of its run."""
+        """Yield the records of a task; compare their number with the results of its run."""
         task, time, file = task_file
         rows = _LmEvalRows(log, task)
         yield from log.convert_lines(file, rows.read)
@@ -197,9 +196,9 @@ class LmEvalReader(LogReader):
 
 
 class _LmEvalRows:
-    """The rows of one task. The first of them decide which metric and which filter are looked at.
+    """The rows of one task; the first ones decide which metric and which filter are used.
 
-    Several replies to a question were judged together; their verdict is shown with the first.
+    Several replies to a question were judged together; their verdict is put into the first record.
     """
 
     def __init__(self, log: Log, name: str) -> None:
@@ -207,17 +206,15 @@ class _LmEvalRows:
         self._name = name
         score = log.options.score or ""
         self._metric, _, self._filter = score.partition(",")
-        self._passed_over: Counter[str] = Counter()
+        self._other_filters: Counter[str] = Counter()
 
     @property
     def skipped(self) -> int:
-        """How many rows are of another filter."""
-        return self._passed_over.total()
+        """The number of rows of other filters."""
+        return self._other_filters.total()
 
     def read(self, row: Json) -> list[Record]:
-        """Return the records of a row: none under another filter, one for each repeat under
-        this.
-        """
+        """Return the records of a row, one per repeat; none for another filter."""
         name = row.text("filter") or "none"
         self._filter = self._filter or name
         if not self._metric:
@@ -228,33 +225,33 @@ class _LmEvalRows:
         if self._metric:
             self._log.description.score = f"{self._metric},{self._filter}"
         if name != self._filter:
-            self._passed_over[name] += 1
+            self._other_filters[name] += 1
             return []
         question, replies, answer = _read_lm_eval(row, self._metric)
         return list_trials(
             f"{self._name}/{row.require('line', 'doc_id')}",
             question,
             replies,
-            their_score=row.number(self._metric),
-            their_answer=answer,
+            imported_score=row.number(self._metric),
+            imported_answer=answer,
         )
 
     def finish(self) -> None:
-        """Tell which filters were passed over; E206 when no row is of the one that is wanted."""
-        if not self._passed_over:
+        """Add a notice about the skipped filters; raise E206 if no row has the requested one."""
+        if not self._other_filters:
             return
         if self._log.present == self.skipped:
             message = f"task `{self._name}` has no score `{self._log.options.score}`"
-            scores = listing(f"{self._metric},{name}" for name in self._passed_over)
-            hint = f"its scores: {scores}; `--task NAME` takes one task"
+            scores = listing(f"{self._metric},{name}" for name in self._other_filters)
+            hint = f"its scores: {scores}; `--task NAME` selects one task"
             raise self._log.make_error("E206", message, hint)
         metric = self._metric or "acc"
-        first = next(iter(self._passed_over))
+        first = next(iter(self._other_filters))
         task = shlex.quote(self._name)
         score = shlex.quote(f"{metric},{first}")
-        hint = f"`--task {task} --score {score}` takes another"
-        names = listing(sorted(self._passed_over))
-        message = f"task `{self._name}`: filter `{self._filter}` is taken; others: {names}"
+        hint = f"`--task {task} --score {score}` uses another"
+        names = listing(sorted(self._other_filters))
+        message = f"task `{self._name}`: filter `{self._filter}` is used; others: {names}"
         self._log.notice(message, hint)
 
 
@@ -262,7 +259,7 @@ def _read_lm_eval(
     row: Json,
     metric: str,
 ) -> tuple[Question, list[Completion], str | None]:
-    """Return the question, the replies (one for each repeat), and what the filter extracted."""
+    """Return the question, the reply of each repeat, and what the filter extracted."""
     requests = _list_requests(row)
     prompt = None
     if requests:
@@ -271,7 +268,7 @@ def _read_lm_eval(
     doc = row.object("doc")
     target = row.get("target")
     shown = find_question(prompt)
-    question = read_asked(doc, shown, target=target)
+    question = read_logged_question(doc, shown, target=target)
     question.original = doc
     logprobs = _list_logprobs(row)
     if not logprobs:
@@ -301,9 +298,9 @@ def _label_continuations(
     count: int,
     target: object,
 ) -> Texts:
-    """Make the continuations that were ranked the choices of a question, and return their labels.
+    """Make the ranked continuations the choices of a question; return their labels.
 
-    Labels are continuations that count (`A`, `B`), then those of the row, then letters.
+    The labels are continuations that count (`A`, `B`), or else those of the row, or else letters.
     """
     letters = take_labels(continuations, counting=True)
     has_options = len(question.options or ()) == count
@@ -317,7 +314,7 @@ def _label_continuations(
     if choices is None or len(choices) != count:
         choices = label_options(count)
     if choices is None or not 1 < count == len(continuations):
-        message = "the line has log-probabilities and no choices: this task is no multiple choice"
+        message = "the line has log-probabilities, but no choices: the task is not multiple choice"
         raise DamagedError(message)
     question.choices = choices
     label = question.find_label(target, by_index=True)
@@ -330,7 +327,7 @@ def _normalise(
     continuations: list[str],
     metric: str,
 ) -> list[float]:
-    """Return log-probabilities as a metric compares them."""
+    """Return the log-probabilities as a metric compares them."""
     measure = _LENGTHS.get(metric)
     if measure is None:
         return logprobs
@@ -354,7 +351,7 @@ def _list_replies(row: Json, prompt: Messages | None) -> list[Completion]:
 
 
 def _read_extracted(row: Json) -> str | None:
-    """Return what the filter extracted; from repeats, what it extracted from the first."""
+    """Return what the filter extracted, from the first repeat if there are several."""
     first = row.element(0, "filtered_resps")
     text = first.text()
     if text is None:
@@ -363,7 +360,7 @@ def _read_extracted(row: Json) -> str | None:
 
 
 def _list_requests(row: Json) -> list[tuple[str, str]]:
-    """Return the prompt and the continuation of each request; "" for what is no text."""
+    """Return the prompt and the continuation of each request; "" for a value that is not text."""
     pairs = []
     for request in iterate_entries(row.get("arguments")):
         context = request.get("arg_0") or request.element(0).value
@@ -373,16 +370,16 @@ def _list_requests(row: Json) -> list[tuple[str, str]]:
 
 
 def _read_text(argument: object) -> str:
-    """Return an argument of a request as text; "" for what is none."""
+    """Return an argument of a request as text; "" if it is not one."""
     if isinstance(argument, list) and argument:
         argument = argument[0]
     return argument if isinstance(argument, str) else ""
 
 
 def _list_logprobs(row: Json) -> list[float]:
-    """Return the log-probability of each continuation; none for a task that generates.
+    """Return the log-probability of each continuation; none for a task with generated replies.
 
-    Each is logged with whether it was the greedy choice.
+    In the log, each is paired with whether it was the greedy choice.
     """
     logprobs: list[float] = []
     for response in row.list("filtered_resps"):
@@ -392,11 +389,11 @@ def _list_logprobs(row: Json) -> list[float]:
         number, is_greedy = pair
         logprob = Json(number).number()
         if logprob is None and str(number) in {"-inf", "-Infinity"}:
-            logprob = _IMPOSSIBLE
+            logprob = _MINUS_INFINITY
         if logprob is None or str(is_greedy) not in {"True", "False"}:
             return []
         logprobs.append(logprob)
-    # With this metric, half of the requests ask for the continuations without the question.
+    # With this metric, half of the requests are for the continuations without the question.
     half, is_odd = divmod(len(logprobs), 2)
     if "acc_mutual_info" in row.object() and not is_odd:
         return logprobs[:half]
@@ -454,19 +451,16 @@ class LightevalReader(LogReader):
 
 
 def _iterate_details(log: Log, file: LogFile) -> Iterator[Json]:
-    """Yield the rows of a Parquet file with their numbers from 1 on.
-
-    A part of them is in memory.
-    """
+    """Yield the rows of a Parquet file, numbered from 1, a block at a time."""
     path = Path(file.file)
     if not path.is_file():
-        log.mark_broken("Parquet cannot be read inside an archive: unpack it first", file.place())
+        log.add_damage("Parquet cannot be read inside an archive: unpack it first", file.place())
         return
     with log.guard(file):
         rows = load_table(path, by_trial=True).rows
         if not _COLUMNS.issubset(rows.columns):
             names = listing(sorted(_COLUMNS))
-            raise DamagedError(f"it has not got the columns {names}")
+            raise DamagedError(f"it lacks some of the columns {names}")
         number = 0
         for _, block in iterate_blocks(rows, size=_BLOCK):
             for row in block.rows():
@@ -505,8 +499,8 @@ def _read_details(log: Log, row: Json) -> list[Record]:
         doc.text("id") or str(place),
         question,
         replies,
-        their_score=metrics.number(description.score),
-        their_answer=answer or None,
+        imported_score=metrics.number(description.score),
+        imported_answer=answer or None,
     )
 
 
@@ -515,8 +509,8 @@ def _read_doc(
     texts: Texts,
     query: str | None,
 ) -> Question:
-    """Return what a row asks; `texts` are its choices."""
-    question = find_shown(query)
+    """Return the question in a row; `texts` are its choices."""
+    question = parse_prompt(query)
     shown_options = question.options
     if len(texts) > 1:
         question.take_choices(texts)
@@ -543,7 +537,7 @@ def _read_doc(
 
 
 def _read_responses(response: Json, prompt: Messages | None) -> list[Completion]:
-    """Return the replies of a row, with their reasoning."""
+    """Return the replies in a row, with their reasoning."""
     texts = response.get("text")
     if isinstance(texts, str):
         texts = [texts]
@@ -566,11 +560,11 @@ def _rank_texts(
     texts: Texts,
     prompt: Messages | None,
 ) -> Completion:
-    """Return the likeliest choice; DamagedError where a choice has no log-probability."""
+    """Return the likeliest choice; raise DamagedError if a choice has no log-probability."""
     logprobs = []
     for element in response.list("logprobs"):
         number = element.number()
-        logprobs.append(_IMPOSSIBLE if number is None else number)
+        logprobs.append(_MINUS_INFINITY if number is None else number)
     is_complete = len(logprobs) == len(texts)
     if not choices or not is_complete or len(choices) != len(texts):
         raise DamagedError("the row has neither a reply nor a log-probability of each choice")

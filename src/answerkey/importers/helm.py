@@ -1,7 +1,7 @@
-"""HELM: the folder of a run with `scenario_state.json`, or a folder with those of one model.
+"""HELM: the folder of a run with `scenario_state.json`, or a folder with the runs of one model.
 
-A state is one question as it was asked. Where a question was asked once for each reference, its
-states follow each other, and the likeliest reference stands for the reply.
+A state is one request for a question. If there was one request per reference, the states of a
+question are consecutive, and the likeliest reference serves as the reply.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from answerkey.types import Completion
 
 _STATES, _STATS = "scenario_state", "per_instance_stats"
 _FILE = re.compile(rf"(?P<name>.*/)?(?P<part>{_STATES}|{_STATS})\.json(\.gz|\.zst)?")
-#: Statistics that say whether an answer is right, the usual first.
+#: Statistics that measure whether an answer is right, the most usual first.
 _METRICS = ("exact_match", "quasi_exact_match", "prefix_exact_match", "quasi_prefix_exact_match")
 _MODEL = re.compile(r"[:,]model=[^,]+")
-#: The id of a question, and which choice of worked examples stood before it.
+#: The id of a question, and the number of its set of worked examples.
 Name = tuple[str | None, int]
 
 
@@ -36,7 +36,7 @@ class HelmReader(LogReader):
     file_name = re.compile(rf"(.*/)?{_STATES}\.json(\.gz|\.zst)?")
 
     def read(self, log: Log) -> Records:
-        """Yield a record for each question and each choice of worked examples."""
+        """Yield a record for each question and each set of worked examples."""
         for folder, files in _find_runs(log):
             name = _MODEL.sub("", PurePosixPath(folder).name)
             title = name.partition(",model")[0] or "HELM"
@@ -45,7 +45,7 @@ class HelmReader(LogReader):
 
 
 def _find_runs(log: Log) -> list[tuple[str, Parts]]:
-    """Return the folders of the runs with their files."""
+    """Return the folders of the runs, with their files."""
     groups = log.group_files(_FILE)
     folder = log.path
     if folder.is_file() and len(groups) <= 1:
@@ -56,7 +56,7 @@ def _find_runs(log: Log) -> list[tuple[str, Parts]]:
             name = path.rstrip("/") or folder.resolve().name
             runs.append((name, files))
     if not runs:
-        message = f"`{log.path}` holds no file `scenario_state.json`"
+        message = f"`{log.path}` contains no file `scenario_state.json`"
         raise log.make_error("E201", message, "name the folder of a run")
     return runs
 
@@ -66,12 +66,12 @@ def _read_run(
     title: str,
     files: Parts,
 ) -> Records:
-    """Yield the records of a run, and compare their number with what its other files state."""
+    """Yield the records of a run; compare their number with its statistics."""
     verdicts: dict[Name, float | None] = {}
     if _STATS in files:
         verdicts = _read_verdicts(log, files[_STATS])
     else:
-        log.notice(f"`{title}` has no `{_STATS}.json`: their verdicts are not known")
+        log.notice(f"`{title}` has no `{_STATS}.json`: HELM's verdicts are unknown")
     document = log.read_whole(files[_STATES])
     adapter = document.at("adapter_spec")
     models = {log.description.model, adapter.text("model")}
@@ -96,24 +96,24 @@ def _read_run(
         yield from log.convert(files[_STATES], [first], read)
     altered = log.present - len(states)
     if altered:
-        log.notice(f"`{title}`: {altered} questions with altered wording are left aside")
+        log.notice(f"`{title}`: {altered} questions with altered wording are skipped")
     judged = sum(map(_is_counted, verdicts))
     if judged > present:
         log.compare_count(present, judged, f"`{_STATS}.json`")
 
 
 def _name_state(value: Json, identity: str | None) -> Name:
-    """Return what a question and its statistics have in common: id and worked examples."""
+    """Return what a question and its statistics have in common: the id and the set of examples."""
     return identity, value.count("train_trial_index") or 0
 
 
 def _is_counted(name: Name) -> bool:
-    """Return whether it is a question with the first choice of worked examples."""
+    """Return whether a question has the first set of worked examples."""
     return name[1] == 0
 
 
 def _read_verdicts(log: Log, file: LogFile) -> dict[Name, float | None]:
-    """Return the statistic that the caller names, or the first usual one, of each question."""
+    """Return one statistic of each question: the one that the caller names, or the most usual."""
     description = log.description
     verdicts = {}
     for row in log.read_whole(file).list():
@@ -132,7 +132,7 @@ def _read_verdicts(log: Log, file: LogFile) -> dict[Name, float | None]:
 
 
 def _identify(numbered: tuple[int, Json]) -> object:
-    """Return what states of one question have in common; others are each of their own."""
+    """Return a key that the states of one question share."""
     number, state = numbered
     if state.count("reference_index") is None:
         return number
@@ -145,7 +145,7 @@ def _read_question(
     value: float | None,
     state: Json,
 ) -> list[Record]:
-    """Return the record of a question, which is called by its id; `state` is its first."""
+    """Return the record of a question, which is named by its id; `state` is its first state."""
     instance = state.at("instance")
     texts, right = _list_references(state)
     question = Question(
@@ -180,8 +180,8 @@ def _read_question(
     question.truth = ",".join(truths) or None
     completion = completion.with_fields(
         trial=state.count("train_trial_index") or 0,
-        their_score=value,
-        their_answer=answer,
+        imported_score=value,
+        imported_answer=answer,
     )
     sample_id = state.require("state", "instance", "id")
     return [Record(sample_id, question, completion)]
@@ -193,7 +193,7 @@ def _show_references(
     texts: Texts,
     right: list[int],
 ) -> list[str]:
-    """Give a question the options that were shown together, and return the right labels."""
+    """Give a question the options that were shown together; return the right labels."""
     mapping = state.object("output_mapping")
     labels = tuple(map(str, mapping))
     if not labels:
@@ -207,7 +207,7 @@ def _show_references(
         text = texts[place]
         is_in_place = shown[place : place + 1] == (text,)
         if text in shown and not is_in_place:
-            place = shown.index(text)  # noqa: PLW2901 - another text stands in its place
+            place = shown.index(text)  # noqa: PLW2901 - its place shows another text
         if place >= len(labels):
             raise DamagedError("the right reference is not among the options")
         truths.append(labels[place])
@@ -215,7 +215,7 @@ def _show_references(
 
 
 def _list_references(state: Json) -> tuple[Texts, list[int]]:
-    """Return the texts of the references, and the places of the right ones."""
+    """Return the texts of the references, and the positions of the right ones."""
     texts = []
     right = []
     references = state.list("instance", "references")
@@ -234,12 +234,13 @@ def _rank_references(
     options: Texts,
     choices: Texts,
 ) -> Completion:
-    """Return the label of the reference that HELM finds likeliest; an error where a call failed."""
+    """Return the label of the reference that HELM finds likeliest; an error if a call failed."""
     for state in states:
         error = _find_error(state)
         if error is not None:
             return fail(error)
-    #: Log-probability and number of tokens of each reference, with the question and without.
+    #: The log-probability and the number of tokens of each reference, with and without the
+    #: question.
     conditional: dict[int, tuple[float, int]] = {}
     unconditional: dict[int, tuple[float, int]] = {}
     for state in states:
@@ -252,7 +253,7 @@ def _rank_references(
         target[place] = _sum_logprobs(state, options[place])
     count = len(conditional)
     if count != len(options):
-        raise DamagedError(f"the states of {count} of {len(options)} references are there")
+        raise DamagedError(f"it has states of only {count} of {len(options)} references")
     is_calibrated = "calibrated" in method and len(unconditional) == count
     logprobs = []
     shares = []
@@ -275,7 +276,7 @@ def _rank_references(
 
 
 def _find_error(state: Json) -> str | None:
-    """Return why there is no reply; None when there is one."""
+    """Return why there is no reply; None if there is one."""
     result = state.at("result")
     error = result.text("error")
     if error is not None or result.get("success") is False:
@@ -300,9 +301,7 @@ def _read_reply(state: Json) -> Completion:
 
 
 def _sum_logprobs(state: Json, reference: str) -> tuple[float, int]:
-    """Return the log-probability of a reference, and its number of tokens: the last ones of what
-    was said.
-    """
+    """Return the log-probability and the number of tokens of a reference, the end of the text."""
     first = state.element(0, "result", "completions")
     total, count, length = 0.0, 0, 0
     for token in reversed(first.list("tokens")):

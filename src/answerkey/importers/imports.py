@@ -1,5 +1,5 @@
-"""Logs of other tools as runs: `import_log` writes the files of one, `load_log` hands its tables to
-`evaluate`, `open_log` returns it scored.
+"""Imports logs of other tools: `import_log` writes the files of a run, `load_log` passes its tables
+to `evaluate`, `open_log` returns it scored.
 
     log ──► reader ──► Records ──► TaskTables ──► evaluate
 
@@ -22,14 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from answerkey._version import __version__
-from answerkey.datasets.content import require_plain
+from answerkey.datasets.content import refuse_file, require_plain
 from answerkey.datasets.sources import MemorySource
 from answerkey.datasets.tables import load_table
 from answerkey.engines import open_engine
 from answerkey.errors import (
     AnswerkeyError,
-    DataError,
-    Place,
     RunError,
     SpecError,
     listing,
@@ -60,7 +58,7 @@ from answerkey.spec.ready_made import write_yaml
 from answerkey.types import Notice, Registry
 
 AUTO = "auto"
-#: In the order in which they are asked whether they recognise a log; the last takes any table.
+#: In the order in which they are tried; the last one accepts any table.
 _KINDS: tuple[type[LogReader], ...] = (
     InspectReader,
     LmEvalReader,
@@ -80,34 +78,34 @@ OWN_READERS = {reader.kind: reader for reader in _KINDS}
 READERS: Registry[LogReader] = Registry("answerkey.importers", OWN_READERS, OWN_READERS.__getitem__)
 _REPORT_EVERY = 2_000
 _LONGEST_KEY = 80
-_ABOUT = "# What was asked, what was said, and how it is scored. No model is asked.\n"
+_ABOUT = "# The questions, the replies, and how they are scored. No model is called.\n"
 
 
 @dataclass(frozen=True)
 class Imported:
-    """An imported log: where it lay and lies now, its tasks, and how many broken lines it had."""
+    """An imported log: its path, its folder, its tasks, and the number of damaged lines."""
 
     path: Path
     folder: Path
     kind: str
     title: str
     tasks: tuple[ImportedTask, ...]
-    broken: int
+    damaged: int
     notices: tuple[Notice, ...] = ()
-    broken_places: tuple[str, ...] = ()
+    damaged_places: tuple[str, ...] = ()
 
     @property
     def samples(self) -> int:
-        """How many samples all tasks have."""
+        """The number of samples in all tasks."""
         return sum(task.samples for task in self.tasks)
 
     @property
     def has_questions(self) -> bool:
-        """Whether the log says what was asked; a run needs that."""
+        """Whether the log contains the questions, which a run needs."""
         return all(task.has_questions for task in self.tasks)
 
     def describe(self) -> Row:
-        """Return the import as plain values, as `import.json` and `--json` have it."""
+        """Return the import as plain values, for `import.json` and `--json`."""
         return {
             "log": str(self.path),
             "folder": str(self.folder),
@@ -115,14 +113,14 @@ class Imported:
             "tool": self.title,
             "samples": self.samples,
             "tasks": [task.describe() for task in self.tasks],
-            "left_out": self.broken,
-            "left_out_places": list(self.broken_places),
+            "left_out": self.damaged,
+            "left_out_places": list(self.damaged_places),
             "notices": [str(notice) for notice in self.notices],
             "answerkey_version": __version__,
         }
 
     def describe_run(self) -> dict[str, Any]:
-        """Return the run file of the tasks, whose tables lie in folders with their keys."""
+        """Return the run file of the tasks, whose tables are in folders named by their keys."""
         models: Row = {}
         run: dict[str, Any] = {"datasets": [], "tasks": []}
         specifications: list[object] = []
@@ -170,13 +168,13 @@ def _make_part(key: str, title: str, **fields: object) -> Row:
     """Return a part of a run file."""
     return {
         "key": key,
-        "display_name": _make_plain(title),
+        "display_name": _clean_name(title),
         **fields,
     }
 
 
-def _make_plain(text: str) -> str:
-    """Return a name on one line, without what a task file would take for a config or environment
+def _clean_name(text: str) -> str:
+    """Return a name on one line, without what a task file would read as a config or environment
     value.
     """
     letters = [letter if letter.isprintable() else " " for letter in text]
@@ -191,16 +189,16 @@ def _make_plain(text: str) -> str:
 
 
 def _choose_reader(kind: str, source: Path) -> LogReader:
-    """Return the reader of a kind, or of what a log is recognised to be."""
+    """Return the reader of a kind, or of the kind that is recognised."""
     if not source.exists():
-        raise DataError("E201", f"there is no log `{source}`", where=Place(file=str(source)))
+        raise refuse_file("E201", f"the log `{source}` does not exist", str(source))
     require_plain(source)
     if kind == AUTO:
         kind = detect_kind(source)
     if kind not in READERS:
         kinds = [AUTO, *READERS]
         hint = suggest(kind, kinds) or f"kinds: {listing(kinds)}"
-        raise SpecError("E119", f"there is no kind of log `{kind}`", hint=hint)
+        raise SpecError("E119", f"unknown kind of log `{kind}`", hint=hint)
     return READERS[kind]()
 
 
@@ -211,7 +209,7 @@ def _read_log(
     options: ImportOptions,
     progress: Progress = ignore_progress,
 ) -> Imported:
-    """Write the tables of a log below a folder, and return what they hold."""
+    """Write the tables of a log below a folder; return the import."""
     log = Log(source, options)
     tasks: dict[str, ImportedTask] = {}
     several: list[str] = []
@@ -221,7 +219,7 @@ def _read_log(
         several,
         progress,
     )
-    # A reader goes over to another task by another description.
+    # When a reader begins another task, the log gets another description.
     for _, group in groupby(records, lambda _: id(log.description)):
         name = make_key(log.description.task or "imported")
         key = name
@@ -235,20 +233,20 @@ def _read_log(
             tasks[key] = task
         else:
             shutil.rmtree(folder / key)
-    _refuse_broken(log, has_tasks=bool(tasks))
-    _refuse_several(log, several)
-    _require_wanted(log, tasks.values())
-    if log.broken:
-        log.notice(f"{log.broken} lines or members are broken or missing, and left out")
+    _require_intact(log, has_tasks=bool(tasks))
+    _require_single_truths(log, several)
+    _require_requested(log, tasks.values())
+    if log.damaged:
+        log.notice(f"{log.damaged} lines or members are damaged or missing, and left out")
     return Imported(
         path=log.path,
         folder=folder,
         kind=reader.kind,
         title=reader.title,
         tasks=tuple(tasks.values()),
-        broken=log.broken,
+        damaged=log.damaged,
         notices=tuple(log.notices),
-        broken_places=tuple(str(error.where) for error in log.errors.errors),
+        damaged_places=tuple(str(error.where) for error in log.errors.errors),
     )
 
 
@@ -258,8 +256,8 @@ def _iterate_records(
     several: list[str],
     progress: Progress,
 ) -> Records:
-    """Yield the records that can be scored here; `several` gets the ids of questions with several
-    right letters.
+    """Yield the records that can be scored; add the ids of questions with several truths to
+    `several`.
     """
     for record in reader.read(log):
         log.records += 1
@@ -271,22 +269,22 @@ def _iterate_records(
             yield record
 
 
-def _refuse_broken(log: Log, *, has_tasks: bool) -> None:
-    """Raise the errors of broken lines when there are more than the caller allows."""
-    rows = max(log.seen, log.records + log.broken)
+def _require_intact(log: Log, *, has_tasks: bool) -> None:
+    """Raise the errors of damaged lines if there are more than the caller allows."""
+    rows = max(log.seen, log.records + log.damaged)
     options = Options(allow_failed=log.options.allow_failed)
-    if log.broken <= options.failed_limit(rows):
+    if log.damaged <= options.failed_limit(rows):
         return
     if has_tasks:
-        hint = f"copy the log again, or import the rest with `--allow-failed {log.broken}`"
+        hint = f"copy the log again, or import the rest with `--allow-failed {log.damaged}`"
         log.errors.errors[0].hint = hint
     log.errors.raise_any()
 
 
-def _refuse_several(log: Log, several: list[str]) -> None:
+def _require_single_truths(log: Log, several: list[str]) -> None:
     """Raise E215 for questions with several right letters, unless the caller leaves them out.
 
-    Also when nothing is left without them.
+    Raised also if no questions would be left.
     """
     if not several:
         return
@@ -298,12 +296,12 @@ def _refuse_several(log: Log, several: list[str]) -> None:
         f"{len(several)} of {log.records} questions have several right letters "
         f"(first: sample `{several[0]}`); only one can be scored"
     )
-    hint = f"`--single-answers` leaves them out and takes the other {left}"
+    hint = f"`--single-answers` leaves them out and imports the other {left}"
     raise log.make_error("E215", message, hint)
 
 
-def _require_wanted(log: Log, tasks: Collection[ImportedTask]) -> None:
-    """Raise an error when the log has not got what the caller asks for."""
+def _require_requested(log: Log, tasks: Collection[ImportedTask]) -> None:
+    """Raise an error if the log lacks what the caller asked for."""
     task = log.options.task
     score = log.options.score
     if task is not None and task not in log.tasks:
@@ -311,10 +309,10 @@ def _require_wanted(log: Log, tasks: Collection[ImportedTask]) -> None:
         hint = suggest(task, log.tasks) or f"tasks: {names}"
         raise log.make_error("E206", f"the log has no task `{task}`", hint)
     if score is not None and tasks and not any(task.judged for task in tasks):
-        hint = "leave `--score` out: the first score of the log is taken then"
+        hint = "leave `--score` out to use the first score of the log"
         raise log.make_error("E206", f"the log has no score `{score}`", hint)
     if not tasks:
-        message = "nothing of the log can be used" if log.broken else "the log has no completions"
+        message = "nothing in the log can be used" if log.damaged else "the log has no completions"
         raise log.make_error("E210", message)
 
 
@@ -334,7 +332,7 @@ def import_log(  # noqa: PLR0913 - each is an option of the command
     allow_failed: int | str | None = None,
     progress: Progress = ignore_progress,
 ) -> Imported:
-    """Import a log into a new folder (default `imported/<name>`) and return what it holds.
+    """Import a log into a new folder (default `imported/<name>`) and return the import.
 
     `kind` is one of `READERS`, or `auto`; `ImportOptions` describes the other options.
     """
@@ -350,7 +348,7 @@ def import_log(  # noqa: PLR0913 - each is an option of the command
     name = source.resolve().stem or "log"
     folder = Path(out or f"imported/{name}")
     reader = _choose_reader(kind, source)
-    with _write_whole(folder) as draft:
+    with _write_folder(folder) as draft:
         imported = _read_log(
             reader,
             source,
@@ -364,7 +362,7 @@ def import_log(  # noqa: PLR0913 - each is an option of the command
 
 
 def _write_descriptions(imported: Imported, folder: Path) -> None:
-    """Write what was imported, and the run file that scores it."""
+    """Write a description of the import, and the run file that scores it."""
     text = json.dumps(
         imported.describe(),
         ensure_ascii=False,
@@ -383,14 +381,14 @@ def _write_descriptions(imported: Imported, folder: Path) -> None:
 
 
 @contextmanager
-def _write_whole(folder: Path) -> Iterator[Path]:
-    """Yield a folder that gets its name when all is in it.
+def _write_folder(folder: Path) -> Iterator[Path]:
+    """Yield a draft folder that gets its name when it is complete.
 
-    Nothing is left when something goes wrong.
+    Nothing is left if an error occurs.
     """
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         hint = "name a new or empty folder with `--out`"
-        raise SpecError("E119", f"`{folder}` is there already; nothing was written", hint=hint)
+        raise SpecError("E119", f"`{folder}` already exists; nothing was written", hint=hint)
     draft = None
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -399,7 +397,9 @@ def _write_whole(folder: Path) -> Iterator[Path]:
         draft.chmod(0o755)
         draft.replace(folder)
     except OSError as error:
-        hint = "check the free space and the rights of the folder, or choose another with `--out`"
+        hint = (
+            "check the free space and the permissions of the folder, or choose another with `--out`"
+        )
         raise RunError("E502", f"cannot write `{folder}`: {error}", hint=hint) from error
     finally:
         if draft is not None:
@@ -412,9 +412,9 @@ def _write_whole(folder: Path) -> Iterator[Path]:
 def load_log(
     path: Path, kind: str, options: ImportOptions
 ) -> tuple[dict[str, Any], Sequence[Notice]]:
-    """Return a log as a run file that holds its tables; E209 for one without questions.
+    """Return a log as a run file with tables in memory; raise E209 if it has no questions.
 
-    Tables that are too large for memory stay in temporary files as long as the process.
+    Tables that are too large for memory stay in temporary files until the process ends.
     """
     folder = Path(tempfile.mkdtemp(prefix="answerkey-log-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -425,14 +425,10 @@ def load_log(
         options,
     )
     if not imported.has_questions:
-        message = f"`{path}` has replies, but no questions and no truths"
+        message = f"`{path}` has replies, but neither questions nor truths"
         command = f"answerkey score {shlex.quote(str(path))} --dataset FILE"
-        raise DataError(
-            "E209",
-            message,
-            where=Place(file=str(path)),
-            hint=f"name the file that has them: `{command}`",
-        )
+        hint = f"name the file that has them: `{command}`"
+        raise refuse_file("E209", message, str(path), hint)
     run = imported.describe_run()
     specifications = run["evaluation"]["task_specifications"]
     for dataset, specification in zip(run["datasets"], specifications, strict=True):
@@ -446,7 +442,7 @@ def load_log(
 
 
 def open_log(path: Path) -> Run | None:
-    """Return the run of a log, scored in memory; None for what no importer recognises."""
+    """Return a log as a run, scored in memory; None if no importer recognises it."""
     kind = find_kind(path, READERS)
     if kind is None:
         return None
@@ -471,7 +467,7 @@ def open_log(path: Path) -> Run | None:
 
 
 def _name_command(hint: str | None, path: Path) -> str | None:
-    """Return a hint that names an option with the command that has it."""
+    """Return a hint that names an option, followed by the command that has the option."""
     if hint is None or "`--" not in hint:
         return hint
     return f"{hint}; these are options of `answerkey score {shlex.quote(str(path))}`"
@@ -481,9 +477,9 @@ def _name_command(hint: str | None, path: Path) -> str | None:
 
 
 def find_kind(path: Path, readers: Mapping[str, type[LogReader]]) -> str | None:
-    """Return the kind of a log; None for what none of the readers recognises."""
+    """Return the kind of a log; None if no reader recognises it."""
     preview = LogPreview(path)
-    # A table of any columns is plain: the readers of other packages are asked before that.
+    # The plain reader accepts any table, so readers of other packages come before it.
     for kind in sorted(readers, key=PlainReader.kind.__eq__):
         if readers[kind].recognises(preview):
             return kind
@@ -491,7 +487,7 @@ def find_kind(path: Path, readers: Mapping[str, type[LogReader]]) -> str | None:
 
 
 def detect_kind(path: str | Path) -> str:
-    """Return the kind of a log; DataError E201 when no reader recognises it."""
+    """Return the kind of a log; raise DataError E201 if no reader recognises it."""
     path = Path(path)
     kind = find_kind(path, READERS)
     if kind is not None:
@@ -501,9 +497,4 @@ def detect_kind(path: str | Path) -> str:
     if path.is_dir() and files:
         hint = f"name one of its files: `answerkey import auto {shlex.quote(str(path / files[0]))}`"
     message = f"the kind of the log `{path}` is not recognised"
-    raise DataError(
-        "E201",
-        message,
-        where=Place(file=str(path)),
-        hint=hint,
-    )
+    raise refuse_file("E201", message, str(path), hint)

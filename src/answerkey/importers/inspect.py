@@ -1,8 +1,7 @@
-"""Inspect's logs: `.eval` archives and `.json` files, also of runs that were interrupted.
+"""Inspect's logs: `.eval` archives and `.json` files, including those of interrupted runs.
 
-An archive holds `header.json`, or only `_journal/start.json` while its run is not over, and a
-member for each sample and epoch. A member that is there twice was written anew: the last one
-counts.
+An archive contains `header.json`, or only `_journal/start.json` while its run is not finished, and
+a member for each sample and epoch. Of repeated members, the last one counts.
 """
 
 from __future__ import annotations
@@ -12,7 +11,8 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from answerkey.errors import DataError, Place, listing
+from answerkey.datasets.content import refuse_file
+from answerkey.errors import listing
 from answerkey.importers.json_values import DamagedError, Json, Row, parse_bytes
 from answerkey.importers.logs import Log, LogPreview, LogReader, Record, Records, iterate_files
 from answerkey.importers.prompts import (
@@ -22,20 +22,20 @@ from answerkey.importers.prompts import (
     find_question,
     read_messages,
 )
-from answerkey.importers.questions import Question, read_asked
+from answerkey.importers.questions import Question, read_logged_question
 from answerkey.models.responses import fail, read_message
 from answerkey.types import Completion, CompletionStatus
 
 _HEADER, _START = "header.json", "_journal/start.json"
-#: A sample, or the first part of one that is kept in several.
+#: A sample, or the first part of one that is split into several members.
 _SAMPLE = re.compile(r"samples/(.+_epoch_\d+|[^/]+(/sample)?)\.json")
 _ATTACHMENT = "attachment://"
-#: The number of each question, by the id of the sample.
+#: Numbers for questions, by the id of their sample.
 Numbers = dict[str, dict[str | None, int]]
 
 
 class InspectReader(LogReader):
-    """Reads a log of Inspect, or all that are in a folder: each is a task."""
+    """Reads a log of Inspect, or all logs in a folder; each log is a task."""
 
     kind = "inspect"
     title = "Inspect log"
@@ -46,7 +46,7 @@ class InspectReader(LogReader):
 
     @classmethod
     def recognises(cls, preview: LogPreview) -> bool:
-        """Return whether this is an `.eval` archive, or JSON that begins like a log."""
+        """Return whether the log is an `.eval` archive, or JSON that begins like a log."""
         names = preview.names
         if _START in names:
             return True
@@ -82,7 +82,7 @@ def _read_log(log: Log, path: Path) -> Records:
     if not log.begin_task(name or "inspect"):
         return
     score = _read_head(log, head)
-    #: The questions that have an id, each with its number.
+    #: Numbers the questions that share an id.
     numbers: Numbers = {}
     read = partial(
         _read_sample,
@@ -104,28 +104,24 @@ def _read_log(log: Log, path: Path) -> Records:
 
 
 def _compare(log: Log, path: Path, head: Json) -> None:
-    """Compare how many samples were met with what the header states."""
+    """Compare the number of samples with the header."""
     if not log.present and head.value is not None:
         message = (
             "the log has no samples: it may have been written without them (`log_samples=False`)"
         )
-        where = Place(file=str(path))
-        raise DataError("E210", message, where=where)
+        raise refuse_file("E210", message, str(path))
     status = head.text("status")
     total = head.count("results", "total_samples")
     if status != "success":
-        state = f"the status `{status}`" if status else "no end: its run was interrupted"
+        state = f"the status `{status}`" if status else "no end, because its run was interrupted"
         log.notice(f"the log has {state}")
-    # More than stated were written anew.
+    # If there are more, some were written twice.
     elif total is not None and log.present < total:
         log.compare_count(log.present, total, "its header")
 
 
 def _read_head(log: Log, head: Json) -> str | None:
-    """Read what a log says of itself, and return which score is looked at.
-
-    None where the log does not name its scores.
-    """
+    """Read the description of a log; return the name of its score, None if it names none."""
     description = log.description
     evaluation = head.at("eval")
     description.model = evaluation.text("model")
@@ -138,7 +134,7 @@ def _read_head(log: Log, head: Json) -> str | None:
 
 
 def _choose_score(log: Log, head: Json) -> str | None:
-    """Return the score that is looked at: the caller's, or the first; E206 where it is missing."""
+    """Return the score to use: the caller's, or the first; raise E206 if it is missing."""
     listed = head.list("results", "scores")
     if not isinstance(head.get("results", "scores"), list):
         listed = head.list("eval", "scorers")
@@ -160,9 +156,9 @@ def _read_sample(
     numbers: Numbers,
     sample: Json,
 ) -> list[Record]:
-    """Return the record of a sample and epoch.
+    """Return the record of a sample in one epoch.
 
-    A question with the id of another one gets a number of its own.
+    If several questions have the same id, the later ones get a number.
     """
     identity = sample.require("sample", "id")
     attachments = sample.object("attachments")
@@ -178,8 +174,8 @@ def _read_sample(
     reply = _read_completion(sample)
     completion = reply.with_fields(
         trial=sample.count("epoch") or 0,
-        their_score=score.at("value").verdict(),
-        their_answer=score.text("answer"),
+        imported_score=score.at("value").verdict(),
+        imported_answer=score.text("answer"),
     )
     if number > 1:
         identity = f"{identity}#{number}"
@@ -192,8 +188,8 @@ def _find_score(
     name: str | None,
     scores: Row,
 ) -> Json:
-    """Return the score that is looked at; the first one where the log names none."""
-    # A scorer may give several values, each of which is a score.
+    """Return the score with this name; the first one if the log names none."""
+    # A scorer may return several values, each of which is a score.
     values: Row = {}
     for score in map(Json, scores.values()):
         for key, value in score.object("value").items():
@@ -206,13 +202,13 @@ def _find_score(
 
 
 def _read_question(sample: Json, prompt: str | None) -> Question:
-    """Return what a sample asks; `prompt` is what the user says last."""
+    """Return the question of a sample; `prompt` is the last text of the user."""
     cells = {
         "question": prompt,
         "choices": sample.get("choices"),
     }
     target = sample.get("target")
-    question = read_asked(cells, prompt, target=target)
+    question = read_logged_question(cells, prompt, target=target)
     metadata = sample.at("metadata")
     question.category = metadata.any_text(*CATEGORIES)
     question.original = metadata.object()
@@ -222,7 +218,7 @@ def _read_question(sample: Json, prompt: str | None) -> Question:
 
 
 def _attach(value: object, attachments: Mapping[str, object]) -> object:
-    """Return a value in which texts that stand for an attachment are put back."""
+    """Return a value in which references to attachments are replaced by their texts."""
     if isinstance(value, dict):
         return {key: _attach(inner, attachments) for key, inner in value.items()}
     if isinstance(value, list):
@@ -237,7 +233,7 @@ def _attach(value: object, attachments: Mapping[str, object]) -> object:
 
 
 def _read_completion(sample: Json) -> Completion:
-    """Return what the model said in its first choice, with the prompt before it."""
+    """Return the first choice of the model, with its prompt."""
     output = sample.at("output")
     choice = output.element(0, "choices")
     content = choice.get("message", "content")
@@ -259,7 +255,7 @@ def _read_completion(sample: Json) -> Completion:
 
 
 def _read_prompt(messages: list[Json]) -> Messages | None:
-    """Return what stands before the last reply."""
+    """Return the messages before the last reply."""
     end = len(messages)
     for place, message in enumerate(messages):
         if message.get("role") == "assistant":

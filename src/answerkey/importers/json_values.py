@@ -1,4 +1,4 @@
-"""JSON of logs: values that are looked up by path."""
+"""Values in logs, looked up by path."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from answerkey.datasets.options import write_cell
 
 Row = dict[str, object]
 
-#: Numbers that JSON does not have (`NaN`, `Infinity`) are null.
+#: Numbers that JSON does not have (`NaN`, `Infinity`) become null.
 _DECODER = json.JSONDecoder(parse_constant=lambda _: None)
 #: Made once: `str | int | float` would build a type for every value.
 _NUMBERS = (str, int, float)
-#: How tools say in words whether an answer is right; partly right is a half.
+#: The words of tools for right and wrong answers; partly right is a half.
 _VERDICTS = {
     "c": 1.0,
     "correct": 1.0,
@@ -30,14 +30,14 @@ _VERDICTS = {
 
 
 class DamagedError(Exception):
-    """A row, a file or a whole archive that cannot be read; the message says why."""
+    """A row, a file or an archive that cannot be read; the message says why."""
 
 
 class Json:
-    """A value of a log.
+    """A value in a log.
 
-    Paths of keys lead to what is inside, and to None or nothing where it is not there. A row of a
-    file knows its `line`, or its `key` in a list or an object.
+    A path of keys leads to an inner value; a missing one is None or empty. A row of a file knows
+    its `line`, or its `key` in a list or an object.
     """
 
     __slots__ = ("key", "line", "value")
@@ -53,7 +53,7 @@ class Json:
         self.key = key
 
     def get(self, *path: str) -> object:
-        """Return what a path leads to."""
+        """Return the value at a path."""
         value = self.value
         for key in path:
             if not isinstance(value, dict):
@@ -62,44 +62,41 @@ class Json:
         return value
 
     def at(self, *path: str) -> Json:
-        """Return what a path leads to, for further paths."""
+        """Return the value at a path, for further paths."""
         return Json(self.get(*path))
 
     def list(self, *path: str) -> list[Json]:
-        """Return the elements of the list that a path leads to."""
+        """Return the elements of the list at a path."""
         value = self.get(*path)
         if not isinstance(value, list):
             return []
         return [Json(element) for element in value]
 
     def element(self, place: int, *path: str) -> Json:
-        """Return the element in a place of the list that a path leads to; null without one."""
+        """Return one element of the list at a path; null if there is none."""
         value = self.get(*path)
         if isinstance(value, list) and place < len(value):
             return Json(value[place])
         return Json(None)
 
     def object(self, *path: str) -> Row:
-        """Return the object that a path leads to."""
+        """Return the object at a path."""
         value = self.get(*path)
         return value if isinstance(value, dict) else {}
 
     def text(self, *path: str) -> str | None:
-        """Return the text that a path leads to, a number as text."""
+        """Return the text at a path; a number as text."""
         return write_cell(self.get(*path))
 
     def require(self, owner: str, *path: str) -> str:
-        """Return the text that a path leads to.
-
-        DamagedError, which names the `owner`, where it has none.
-        """
+        """Return the text at a path; raise DamagedError with the name of the `owner` if missing."""
         text = self.text(*path)
         if not text:
             raise DamagedError(f"the {owner} has no `{'.'.join(path)}`")
         return text
 
     def any_text(self, *names: str) -> str | None:
-        """Return the first text under one of some names that is not empty."""
+        """Return the first text under these names that is not empty."""
         for name in names:
             text = self.text(name)
             if text:
@@ -107,9 +104,8 @@ class Json:
         return None
 
     def number(self, *path: str) -> float | None:
-        """Return the finite number that a path leads to, also written as text.
-
-        True and false are 1 and 0.
+        """Return the finite number at a path, which may be written as text; true and false are 1
+        and 0.
         """
         value = self.get(*path)
         if not isinstance(value, _NUMBERS):
@@ -121,7 +117,7 @@ class Json:
         return number if math.isfinite(number) else None
 
     def any_number(self, *names: str) -> float | None:
-        """Return the first number under one of some names."""
+        """Return the first number under these names."""
         for name in names:
             number = self.number(name)
             if number is not None:
@@ -129,19 +125,21 @@ class Json:
         return None
 
     def verdict(self) -> float | None:
-        """Return the value as a verdict: a number, or a word such as `C` or `incorrect`."""
+        """Return the value as a verdict: a number, or the number of a word such as `C` or
+        `incorrect`.
+        """
         word = str(self.value).strip().lower()
         return _VERDICTS.get(word, self.number())
 
     def count(self, *path: str) -> int | None:
-        """Return the whole number from 0 on that a path leads to."""
+        """Return the non-negative whole number at a path."""
         value = self.get(*path)
         if isinstance(value, bool) or not isinstance(value, int):
             return None
         return value if 0 <= value < 1 << 63 else None
 
     def pick(self, *names: str) -> Row:
-        """Return the values under some names that are not null."""
+        """Return the values under these names that are not null."""
         cells = {}
         for name in names:
             value = self.get(name)
@@ -151,7 +149,7 @@ class Json:
 
 
 def parse_json(text: str) -> object:
-    """Return the value of a JSON text; DamagedError when it is none."""
+    """Return the value of a JSON text; raise DamagedError if it is not one."""
     try:
         return _DECODER.decode(text)
     except json.JSONDecodeError as error:
@@ -164,7 +162,7 @@ def parse_json(text: str) -> object:
 
 
 def parse_first(text: str) -> Json:
-    """Return the object at the beginning of a text, or of its list; null where there is none."""
+    """Return the object at the start of a text, or of its list; null if there is none."""
     try:
         value, _ = _DECODER.raw_decode(text.lstrip("[ \t\r\n"))
     except (RecursionError, ValueError):
@@ -173,7 +171,7 @@ def parse_first(text: str) -> Json:
 
 
 def parse_bytes(raw: bytes) -> object:
-    """Return the value that bytes hold as JSON; DamagedError when they hold none."""
+    """Return the JSON value in bytes; raise DamagedError if there is none."""
     encoding = "utf-8"  # which Python decodes much faster
     if raw.startswith(BOM_UTF8):
         encoding = "utf-8-sig"

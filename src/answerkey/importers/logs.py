@@ -1,7 +1,7 @@
-"""What a log reader gets: the files of a log, its rows, and a place to report what is broken.
+"""Logs as readers see them: files, rows, and a place to report what is damaged.
 
 A log is one file, a folder or a zip archive. A reader (`LogReader`) turns its files into `Record`s;
-`Log` gives it the rows of a file and collects what is broken.
+`Log` provides the rows of the files and collects what is damaged.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ T = TypeVar("T")
 
 
 class Record(NamedTuple):
-    """What was asked, and what the model said to it.
+    """A question, a completion, or both.
 
-    A log in two files yields records that only ask and records that only answer; they belong
-    together by `sample_id`. Of a completion, `trial` is any number that ascends, `their_score` is
-    the tool's verdict, 1 for right and 0 for wrong, and `their_answer` what it extracted.
-    `logprobs` are of the forms that the scorer `choice_probabilities` reads.
+    A log in two files yields records with a question and records with a completion, which belong
+    together by `sample_id`. In a completion, `trial` is any ascending number, `imported_score` is
+    the tool's verdict (1 for right, 0 for wrong), and `imported_answer` is the answer that it
+    extracted. `logprobs` have a form that the scorer `choice_probabilities` reads.
     """
 
     sample_id: str
@@ -52,13 +52,13 @@ Records = Iterator[Record]
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """What the caller says beside the path.
+    """The caller's options of an import.
 
-    `score` is one of several scores of the log. `dataset` is a file with what was asked, where the
-    log has not got it. `columns` says which column of a plain file is what (`completion` →
-    `my_output`). `task` is one of several tasks of the log. Questions with several right letters
-    are an error, or left out with `single_answers`; so are more broken lines than `allow_failed`, a
-    number or a share such as `"2%"`.
+    `score` chooses among the scores of the log, `task` among its tasks. `dataset` is a file with
+    the questions, for logs without them. `columns` assigns columns of plain files to roles
+    (`completion` → `my_output`). Questions with several right letters are an error, unless
+    `single_answers` leaves them out. More damaged lines than `allow_failed`, a number or a share
+    such as `"2%"`, are an error.
     """
 
     score: str | None = None
@@ -71,10 +71,10 @@ class ImportOptions:
 
 @dataclass
 class LogDescription:
-    """What a log says of one task as a whole.
+    """What a log says about one task as a whole.
 
-    `score` is the name of the imported verdict, `expected` how many samples the log was to have.
-    With `last_wins` a sample that is there twice was written anew.
+    `score` is the name of the imported verdict, `expected` the number of samples that the log
+    should have. With `last_wins`, the last record of a sample counts.
     """
 
     task: str | None = None
@@ -86,9 +86,9 @@ class LogDescription:
 
 # ── the files of a log
 
-#: A JSON file is read as a whole, and has at most as many bytes as so many lines of the longest.
-MOST_JSON_LINES = 8
-#: How much of a log is looked at to tell its kind, and how many of its files.
+#: A JSON file is read as a whole; its size limit is this multiple of a line's.
+MAX_JSON_LINES = 8
+#: How many bytes of a log's first file, and how many file names, are used to recognise its kind.
 _HEAD_BYTES = 2**18
 _LISTED = 5_000
 _TEXT_ENDINGS = (
@@ -106,9 +106,7 @@ _TEXT_ENDINGS = (
 
 @dataclass(frozen=True)
 class LogFile:
-    """One file of a log: its name within the log, how errors call it, and its bytes,
-    decompressed.
-    """
+    """A file of a log: its name in the log, its name in errors, and its decompressed bytes."""
 
     name: str
     file: str
@@ -116,7 +114,7 @@ class LogFile:
 
     @property
     def stem(self) -> str:
-        """The name without its folders and its endings."""
+        """The name without folders and endings."""
         return PurePosixPath(self.name).name.partition(".")[0]
 
     def place(self, line: int | None = None) -> Place:
@@ -124,14 +122,14 @@ class LogFile:
         return Place(file=self.file, line=line)
 
     def read_head(self) -> str:
-        """Return how the file begins; "" where it cannot be read."""
+        """Return the beginning of the file; "" if it cannot be read."""
         with suppress(DamagedError, OSError, AnswerkeyError), self.open() as stream:
             raw = stream.read(_HEAD_BYTES)
             return raw.decode("utf-8-sig", "replace").lstrip()
         return ""
 
-    def read_whole(self, most_lines: int = MOST_JSON_LINES) -> bytes:
-        """Return all bytes; DamagedError when they are too many."""
+    def read_whole(self, most_lines: int = MAX_JSON_LINES) -> bytes:
+        """Return all bytes; raise DamagedError if there are too many."""
         most_bytes = min(find_line_limit() * most_lines, 2**40)
         with self.open() as stream:
             raw = stream.read(most_bytes + 1)
@@ -140,7 +138,7 @@ class LogFile:
         return raw
 
     def iterate_lines(self) -> Iterator[bytes]:
-        """Yield the lines; DamagedError at one that is too long."""
+        """Yield the lines; raise DamagedError at a line that is too long."""
         longest = find_line_limit()
         number = 0
         with self.open() as stream:
@@ -152,9 +150,10 @@ class LogFile:
 
 
 def iterate_files(path: Path) -> Iterator[LogFile]:
-    """Yield the files of a log: members of an archive as it lists them, those of a folder by name.
+    """Yield the files of a log: the members of an archive in its order, or those of a folder by
+    name.
 
-    Hidden files and folders are left aside.
+    Hidden files and folders are skipped.
     """
     if path.is_dir():
         yield from _iterate_folder(path)
@@ -178,29 +177,27 @@ def _iterate_folder(folder: Path) -> Iterator[LogFile]:
                 yield LogFile(inner, str(file), content.open)
 
 
-#: Files by the part of the log that they hold.
+#: Files by the part of the log that they contain.
 Parts = dict[str, LogFile]
-#: Such files by the name that they have in common.
+#: Such files by their common name.
 FileGroups = dict[str, Parts]
 
 
 @dataclass(frozen=True)
 class LogPreview:
-    """A quick look at a path, by which readers recognise their logs."""
+    """A quick look at a path, from which readers recognise their logs."""
 
     path: Path
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The names of the log's files: of one file its own, of a folder or an archive those in
-        it.
-        """
+        """The names of the log's files: its own, or those in the folder or archive."""
         files = islice(iterate_files(self.path), _LISTED)
         return frozenset(file.name for file in files)
 
     @cached_property
     def head(self) -> str:
-        """The beginning of the log's first file that holds JSON or text; "" when it has none."""
+        """The beginning of the log's first JSON or text file; "" if there is none."""
         for file in islice(iterate_files(self.path), _LISTED):
             if file.name.lower().endswith(_TEXT_ENDINGS):
                 return file.read_head()
@@ -208,11 +205,11 @@ class LogPreview:
 
     @cached_property
     def first(self) -> Row:
-        """The first object of lines, or of a list, of JSON; empty when there is none."""
+        """The first JSON object of the lines or the list; empty if there is none."""
         return parse_first(self.head).object()
 
     def mentions(self, *keys: str) -> bool:
-        """Return whether all of some keys of JSON stand in the beginning of the log."""
+        """Return whether the beginning of the log contains all of these JSON keys."""
         return all(f'"{key}"' in self.head for key in keys)
 
 
@@ -220,16 +217,16 @@ class LogPreview:
 
 
 class Log:
-    """A log that is being read. Readers report here what they meet beside the records they yield.
+    """A log that is being read; readers report problems to it.
 
-    `description` is that of the task whose records are read now, `tasks` the names of all that were
-    met. `seen` counts rows, `records` what they became.
+    `description` is that of the task whose records are being read, `tasks` are the names of all
+    tasks so far. `seen` counts rows, `records` what they became.
     """
 
     def __init__(self, path: Path, options: ImportOptions | None = None) -> None:
         self.path = path
         self.options = options or ImportOptions()
-        #: Where errors of the log as a whole are.
+        #: The place of errors of the log as a whole.
         self.where = Place(file=str(path))
         self.description = LogDescription()
         self.tasks: list[str] = []
@@ -237,24 +234,21 @@ class Log:
         self.errors = RowErrors(str(path))
         self.seen = 0
         self.records = 0
-        self.broken = 0
+        self.damaged = 0
         self._seen_before = 0
 
     @property
     def stem(self) -> str:
-        """The name of the log without its endings."""
+        """The name of the log without endings."""
         return self.path.name.partition(".")[0]
 
     @property
     def present(self) -> int:
-        """How many rows of the task were met."""
+        """The number of rows of the current task so far."""
         return self.seen - self._seen_before
 
     def files(self, *endings: str) -> Iterator[LogFile]:
-        """Yield the files of the log.
-
-        Of a folder only those with one of the endings, if any are named.
-        """
+        """Yield the files of the log; those of a folder only if they have one of the endings."""
         takes_all = not endings or not self.path.is_dir()
         for file in iterate_files(self.path):
             if takes_all or file.name.endswith(endings):
@@ -265,10 +259,10 @@ class Log:
         pattern: re.Pattern[str],
         alone: str | None = None,
     ) -> FileGroups:
-        """Return files by the groups `name` and `part` of a pattern of paths; its group `model`
-        names the model.
+        """Return files by the groups `name` and `part` of a pattern of paths; its group `model` is
+        the model.
 
-        Of a log that is one file, without any such names, it is the part `alone`.
+        A log that is a single file with another name is the part `alone`.
         """
         groups: FileGroups = {}
         models: set[str] = set()
@@ -292,7 +286,7 @@ class Log:
         message: str,
         hint: str | None = None,
     ) -> None:
-        """Remember what the user should hear once."""
+        """Add a notice for the user."""
         notice = Notice(
             message,
             where=self.where,
@@ -315,9 +309,9 @@ class Log:
         )
 
     def begin_task(self, name: str) -> bool:
-        """Begin a task of the log; return whether the caller wants its records, which come next.
+        """Begin a task; return whether the caller wants its records, which then follow.
 
-        Ids of samples are distinct within a task. A folder of logs is one task per file.
+        The ids of samples are unique within a task. A folder of logs is one task per file.
         """
         self.tasks.append(name)
         self._seen_before = self.seen
@@ -332,21 +326,21 @@ class Log:
         return True
 
     def name_model(self, names: Iterable[str]) -> None:
-        """Take the only model of a log, if it names one; E201 for several."""
+        """Set the model of the log, if these names contain one; raise E201 for several."""
         models = sorted(names)
         if len(models) > 1:
             message = f"`{self.path}` holds the output of several models: {listing(models)}"
             raise self.make_error("E201", message, "name the folder, or a file, of one of them")
         self.description.model = next(iter(models), None)
 
-    def mark_broken(
+    def add_damage(
         self,
         message: str,
         where: Place,
         count: int = 1,
     ) -> None:
-        """Remember a line or a member that cannot be used, or how many the log lacks."""
-        self.broken += count
+        """Count lines or members that are damaged or missing, with one error."""
+        self.damaged += count
         self.errors.add(DataError("E202", message, where=where))
 
     def compare_count(
@@ -356,39 +350,39 @@ class Log:
         source: str,
         what: str = "samples",
     ) -> None:
-        """Compare how many rows of a task were met with what the log states elsewhere, in `source`.
+        """Compare the number of rows in a task with the number that `source` states.
 
-        Another number is an error, as broken rows are. A task without any rows gets a notice.
+        A difference is an error, like damaged rows. A task without rows gets a notice.
         """
         name = self.description.task
         task = f"task `{name}`: " if name else ""
         if expected is not None and expected != present:
             message = f"{task}{source} states {expected} {what}, but the log holds {present}"
             missing = abs(expected - present)
-            self.mark_broken(message, self.where, missing)
+            self.add_damage(message, self.where, missing)
         elif not present:
-            self.notice(f"{task}the log holds no {what} of it: it is left out")
+            self.notice(f"{task}the log holds no {what} of it, so it is left out")
 
     @contextmanager
     def guard(self, file: LogFile) -> Iterator[None]:
-        """Remember a file, or the rest of one, that cannot be read, and go on behind it."""
+        """Record an error that makes a file, or the rest of it, unreadable, and continue."""
         try:
             yield
         except UnicodeDecodeError as error:
             byte = error.object[error.start]
-            self.mark_broken(f"byte 0x{byte:02x} is not valid UTF-8", file.place())
+            self.add_damage(f"byte 0x{byte:02x} is not valid UTF-8", file.place())
         except (AnswerkeyError, OSError, DamagedError) as error:
             reason = getattr(error, "message", None)
             reason = reason or getattr(error, "strerror", None)
             message = str(reason or error)
-            self.mark_broken(message, file.place())
+            self.add_damage(message, file.place())
 
     def convert_lines(
         self,
         file: LogFile,
         convert: Callable[[Json], Iterable[T]],
     ) -> Iterator[T]:
-        """Yield what the lines of a file become."""
+        """Yield the records of a file's lines."""
         return self.convert(file, self.rows(file), convert)
 
     def convert(
@@ -397,18 +391,18 @@ class Log:
         rows: Iterable[Json],
         convert: Callable[[Json], Iterable[T]],
     ) -> Iterator[T]:
-        """Yield what rows become; one that lacks what it must have (DamagedError) is remembered."""
+        """Yield the records of rows; a row without something essential is recorded as damaged."""
         for row in rows:
             try:
                 records = list(convert(row))
             except DamagedError as error:
                 message = f"element {row.key}: {error}" if row.key else str(error)
-                self.mark_broken(message, file.place(row.line))
+                self.add_damage(message, file.place(row.line))
             else:
                 yield from records
 
     def rows(self, file: LogFile) -> Iterator[Json]:
-        """Yield the objects of a file with one on each line; a broken line is remembered."""
+        """Yield the objects of a JSON Lines file; record damaged lines."""
         with self.guard(file):
             for number, raw in enumerate(file.iterate_lines(), 1):
                 if raw.isspace():
@@ -417,37 +411,34 @@ class Log:
                 try:
                     row = parse_bytes(raw)
                 except DamagedError as error:
-                    self.mark_broken(str(error), file.place(number))
+                    self.add_damage(str(error), file.place(number))
                     continue
                 if isinstance(row, dict):
                     yield Json(row, number)
                 else:
                     message = f"an object is expected here, not {type(row).__name__}"
-                    self.mark_broken(message, file.place(number))
+                    self.add_damage(message, file.place(number))
 
     def read_whole(
         self,
         file: LogFile,
         parse: Callable[[bytes], object] = parse_bytes,
     ) -> Json:
-        """Return a file that is one value; null, which is remembered, where it is broken."""
+        """Return the value in a file; null, after recording the error, if it is damaged."""
         document = Json(None)
         with self.guard(file):
             document = Json(parse(file.read_whole()))
-        return document  # noqa: RET504 - null where the guard took an error
+        return document  # noqa: RET504 - null after an error in the guard
 
     def elements(self, values: object) -> Iterator[Json]:
-        """Yield the rows of a log that are a list or an object of objects.
-
-        Of another value its reader says what it lacks.
-        """
+        """Yield the rows in a list or an object of objects; other values are empty objects."""
         for entry in iterate_entries(values):
             self.seen += 1
             yield Json(entry.object(), key=entry.key)
 
 
 def iterate_entries(values: object) -> Iterator[Json]:
-    """Yield what a list or an object holds, with the place or the key of each."""
+    """Yield the values in a list or an object, with their positions or keys."""
     entries: Iterable[tuple[object, object]] = ()
     if isinstance(values, list):
         entries = enumerate(values)
@@ -459,28 +450,28 @@ def iterate_entries(values: object) -> Iterator[Json]:
 
 # ── readers
 
-#: Sets of keys of JSON, by which a log is recognised.
+#: Sets of JSON keys by which a log is recognised.
 KeySets = tuple[set[str], ...]
 
 
 class LogReader(ABC):
     """Reads the logs of one tool.
 
-    It tells them by the names of their files, the keys of their rows, or how they begin.
+    It recognises them by the names of their files, the keys of their rows, or their beginning.
     """
 
     kind: ClassVar[str]
     title: ClassVar[str]
-    #: What the name of one of the files is like.
+    #: A pattern that one of the file names matches.
     file_name: ClassVar[re.Pattern[str]] = re.compile(r"(?!)")
-    #: Sets of keys, one of which the first row of lines, or of a list, has.
+    #: Sets of keys; the first row of the lines, or of the list, has all keys of one set.
     row_keys: ClassVar[KeySets] = ()
-    #: Sets of keys, one of which stands at the beginning of an object.
+    #: Sets of keys; an object contains all keys of one set at its beginning.
     head_keys: ClassVar[KeySets] = ()
 
     @classmethod
     def recognises(cls, preview: LogPreview) -> bool:
-        """Return whether a path looks like one of this reader's logs."""
+        """Return whether a path looks like a log for this reader."""
         if any(map(cls.file_name.fullmatch, preview.names)):
             return True
         names = set(preview.first)
@@ -492,4 +483,4 @@ class LogReader(ABC):
 
     @abstractmethod
     def read(self, log: Log) -> Records:
-        """Yield the records of a log in its order; memory must not grow with it."""
+        """Yield the records of a log in order; memory must not grow with the log."""

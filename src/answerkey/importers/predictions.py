@@ -1,6 +1,6 @@
-"""evalscope and OpenCompass: folders with `predictions/` and, beside them, how these were judged.
+"""evalscope and OpenCompass: folders with `predictions/` and verdicts beside them.
 
-The options stand in the prompts only.
+Only the prompts contain the options.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from answerkey.importers.prompts import (
     join_parts,
     read_messages,
 )
-from answerkey.importers.questions import find_shown
+from answerkey.importers.questions import parse_prompt
 from answerkey.models.responses import fail, read_message
 from answerkey.types import Completion
 
@@ -39,8 +39,8 @@ _REPORT = re.compile(r"(.*/)?reports/.+\.json")
 class EvalscopeReader(LogReader):
     """Reads the folder of a run with `predictions/` and `reviews/`, or one file of either.
 
-    A review says what was asked, what was right and how it was judged; the prediction of the same
-    `index` says more about the reply.
+    A review has the question, the truth and the verdict; the prediction with the same `index` has
+    more about the reply.
     """
 
     kind = "evalscope"
@@ -54,7 +54,7 @@ class EvalscopeReader(LogReader):
         """Yield a record for each reply."""
         sets = log.group_files(self.file_name, "reviews")
         if not sets:
-            message = f"`{log.path}` holds no `predictions` and no `reviews` of evalscope"
+            message = f"`{log.path}` contains no `predictions` and no `reviews` of evalscope"
             raise log.make_error("E201", message)
         counts = _read_reports(log)
         for name, files in sorted(sets.items()):
@@ -63,7 +63,7 @@ class EvalscopeReader(LogReader):
 
 
 def _read_reports(log: Log) -> dict[str, int]:
-    """Return how many samples the reports of a run state of each set."""
+    """Return the number of samples of each set, as stated in the reports of a run."""
     counts: dict[str, int] = {}
     for file in log.files():
         if not _REPORT.fullmatch(file.name):
@@ -84,9 +84,9 @@ def _read_set(
     files: Parts,
     expected: int | None,
 ) -> Records:
-    """Yield the records of one set; `expected` is how many samples the report of the run has.
+    """Yield the records of a set; `expected` is the number of samples in the run's report.
 
-    Reviews wait for the predictions of the same `index`.
+    Reviews are kept until the prediction with the same `index` is read.
     """
     reviews: dict[str, Json] = {}
     main = files.get("predictions") or files["reviews"]
@@ -121,12 +121,12 @@ def _read_review(
     review: Json,
     prediction: Json,
 ) -> list[Record]:
-    """Return the record of a review and a prediction, which may be one and the same."""
+    """Return the record of a review and a prediction, which may be the same row."""
     index = prediction.require("line", "index")
     log.description.model = log.description.model or prediction.text("model")
     messages = _read_prompt(review) or _read_prompt(prediction)
     shown = find_question(messages)
-    question = find_shown(shown)
+    question = parse_prompt(shown)
     score = review.at("sample_score")
     question.truth = question.name_truth(review.get("target"))
     metadata = score.object("sample_metadata")
@@ -139,14 +139,14 @@ def _read_review(
     completion = reply.with_fields(
         prompt=messages or None,
         trial=trial,
-        their_score=_read_score(log, score),
-        their_answer=score.text("score", "extracted_prediction"),
+        imported_score=_read_score(log, score),
+        imported_answer=score.text("score", "extracted_prediction"),
     )
     return [Record(group or index, question, completion)]
 
 
 def _read_prompt(row: Json) -> Messages:
-    """Return what stands before the reply; older reviews have it as `input`."""
+    """Return the messages before the reply; older reviews have them in `input`."""
     content = row.get("messages") or row.get("input")
     messages = read_messages(content) or []
     end = 0
@@ -157,7 +157,7 @@ def _read_prompt(row: Json) -> Messages:
 
 
 def _read_score(log: Log, score: Json) -> float | None:
-    """Return the value of the score that the caller names, of the main one, or of the only one."""
+    """Return the value of the score that the caller names, or else of the main or the only one."""
     values = score.get("score", "value")
     if not isinstance(values, dict):
         return Json(values).number()
@@ -173,7 +173,7 @@ def _read_score(log: Log, score: Json) -> float | None:
 
 
 def _read_output(review: Json, prediction: Json) -> Completion:
-    """Return what was said: of a prediction its first choice, of a review its text."""
+    """Return the reply: the first choice of a prediction, or the text of a review."""
     output = prediction.at("model_output")
     if output.value is None:
         return read_message(review.text("sample_score", "score", "prediction"))
@@ -190,7 +190,7 @@ def _read_output(review: Json, prediction: Json) -> Completion:
 
 _FILE = re.compile(
     r"(.*/)?(?P<part>predictions|results)/(?P<model>[^/]+)/"
-    # Those with `tmp_` are not finished.
+    # Files with `tmp_` are not finished.
     r"(?P<name>(?!tmp_)[^/]+)\.json(\.gz|\.zst)?"
 )
 _LABEL = "label: "
@@ -200,7 +200,7 @@ class OpenCompassReader(LogReader):
     """Reads `predictions/<model>/<dataset>.json`, alone or in the folder of a run.
 
     A file is an object with a question under each of "0", "1", …; a large dataset is split into
-    `_0`, `_1`, … `results/` has the verdicts, if the run kept details.
+    `_0`, `_1`, … `results/` has the verdicts, if the run stored details.
     """
 
     kind = "opencompass"
@@ -209,9 +209,7 @@ class OpenCompassReader(LogReader):
 
     @classmethod
     def recognises(cls, preview: LogPreview) -> bool:
-        """Return whether there are folders as OpenCompass has them, or a file of its
-        predictions.
-        """
+        """Return whether there are folders like those of OpenCompass, or a file of predictions."""
         head = preview.head
         has_prompts = preview.mentions("origin_prompt") or f'"{_LABEL}' in head
         if has_prompts and re.match(r'\{\s*"\d+"\s*:\s*\{', head):
@@ -224,7 +222,7 @@ class OpenCompassReader(LogReader):
         predictions = _join_splits(groups, "predictions")
         results = _join_splits(groups, "results")
         if not predictions:
-            message = f"`{log.path}` holds no folder `predictions` of OpenCompass"
+            message = f"`{log.path}` contains no folder `predictions` of OpenCompass"
             raise log.make_error("E201", message)
         for name, parts in predictions.items():
             if log.begin_task(name):
@@ -238,7 +236,7 @@ class OpenCompassReader(LogReader):
 
 
 def _join_splits(groups: FileGroups, part: str) -> dict[str, list[LogFile]]:
-    """Return files by dataset: `x_0`, `x_1`, … are one, unless there is an `x`."""
+    """Return files by dataset: `x_0`, `x_1`, … are one dataset, unless there is an `x`."""
     files = {}
     for name, parts in groups.items():
         if part in parts:
@@ -261,14 +259,14 @@ def _read_dataset(
     parts: list[LogFile],
     results: list[LogFile],
 ) -> Records:
-    """Yield the records of a dataset, and compare their number with that of the verdicts."""
+    """Yield the records of a dataset; compare their number with that of the verdicts."""
     verdicts: dict[tuple[int, str], object] = {}
     for part, file in enumerate(results):
         details = log.read_whole(file).get("details")
         for detail in iterate_entries(details):
             if detail.object():
                 verdicts[part, detail.key] = detail.value
-    # The numbers of a later part go on behind those of the parts before it.
+    # The numbers of a later part continue those of the parts before it.
     offset = 0
     for part, file in enumerate(parts):
         highest = -1
@@ -294,7 +292,9 @@ def _read_dataset(
     log.compare_count(log.present, expected, "the file of results")
     missing = offset - log.present
     if missing > 0:
-        log.notice(f"`{name}`: the questions go to {offset - 1}, but {missing} are missing")
+        log.notice(
+            f"`{name}`: questions are numbered up to {offset - 1}, but {missing} are missing"
+        )
 
 
 def _read_prediction(
@@ -302,11 +302,11 @@ def _read_prediction(
     name: str,
     detail: Json,
 ) -> list[Record]:
-    """Return the record of a question; `detail` is what the results say of it."""
+    """Return the record of a question; `detail` is its entry in the results."""
     cells = row.object()
     if "prediction" not in cells:
         raise DamagedError("the question has no `prediction`")
-    # Where labels were asked one by one, what was asked stands with each.
+    # If each label was a request of its own, its prompt is stored with it.
     labels = {}
     for key, value in cells.items():
         if key.startswith(_LABEL):
@@ -315,7 +315,7 @@ def _read_prediction(
     first_prompt = first.get("testing input") or first.get("prompt")
     messages = read_messages(row.get("origin_prompt") or first_prompt)
     shown = find_question(messages)
-    question = find_shown(shown)
+    question = parse_prompt(shown)
     choices = take_labels(list(labels)) or question.choices
     if choices != question.choices:
         question.choices = choices
@@ -331,14 +331,14 @@ def _read_prediction(
     reply = read_message(_unwrap(cells["prediction"]))
     completion = reply.with_fields(
         prompt=messages,
-        their_score=value,
-        their_answer=write_cell(extracted),
+        imported_score=value,
+        imported_answer=write_cell(extracted),
     )
     return [Record(name, question, completion)]
 
 
 def _pick(detail: Json, name: str, older_name: str) -> object:
-    """Return what the results say under a name, or under that of older releases."""
+    """Return a value of the results, which older releases name differently."""
     cells = detail.object()
     if name not in cells:
         name = older_name
@@ -346,7 +346,7 @@ def _pick(detail: Json, name: str, older_name: str) -> object:
 
 
 def _unwrap(value: object) -> object:
-    """Return the only element of a list; anything else as it is."""
+    """Return the only element of a list; any other value unchanged."""
     if isinstance(value, list) and len(value) == 1:
         return value[0]
     return value

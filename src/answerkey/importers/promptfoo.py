@@ -1,8 +1,7 @@
-"""promptfoo: what `promptfoo eval -o` writes: JSON, JSON Lines, YAML or CSV.
+"""promptfoo: the JSON, JSON Lines, YAML or CSV that `promptfoo eval -o` writes.
 
-A row is one test with one prompt and one provider. Of several prompts or providers one is taken.
-The truth is one of the variables of the test, or what an assertion expects. Repeats of a test are
-trials.
+A row is one test with one prompt and one provider; one pair of those is imported. The truth is one
+of the test's variables, or what an assertion expects. Repeats of a test are trials.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from answerkey.errors import listing
 from answerkey.importers.json_values import DamagedError, Json, Row, parse_bytes, parse_first
 from answerkey.importers.logs import Log, LogFile, LogPreview, LogReader, Record, Records
 from answerkey.importers.prompts import find_question, read_messages
-from answerkey.importers.questions import read_asked
+from answerkey.importers.questions import read_logged_question
 from answerkey.models.responses import fail, read_message
 from answerkey.spec.nodes import parse_plain
 from answerkey.types import Completion, CompletionStatus
 
-#: Assertions that state the right answer, the strictest first.
+#: Assertions that contain the right answer, the strictest first.
 _ASSERTIONS = ("equals", "is", "contains", "icontains", "starts-with", "regex")
-#: By `--column` these choose among the rows.
+#: Roles of `--column` that choose among the rows.
 _CHOSEN = ("provider", "prompt")
 _ERROR = 2
 _YAML = frozenset({".yaml", ".yml"})
@@ -41,10 +40,10 @@ _ENDINGS = (
     ".zst",
     *_YAML,
 )
-#: A column of a CSV file: what one provider said to one prompt; then follows how it was graded.
+#: The CSV column with a provider's replies to a prompt; columns with their grades follow it.
 _REPLY = re.compile(r"\[(?P<provider>[^\]]+)\] (?P<prompt>.*)", re.DOTALL)
 _TEST_COUNTS = ("testPassCount", "testFailCount", "testErrorCount")
-#: Provider and prompt of a row.
+#: The provider and the prompt of a row.
 Pair = tuple[str, str]
 _PAIR_NAME = " with prompt ".join
 
@@ -59,9 +58,9 @@ class PromptfooReader(LogReader):
 
     @classmethod
     def recognises(cls, preview: LogPreview) -> bool:
-        """Return whether it is JSON or YAML that begins like results, or CSV with its columns.
+        """Return whether the log is JSON or YAML that begins like results, or CSV with its columns.
 
-        Files of a folder are logs of their own.
+        Each file in a folder is a log of its own.
         """
         if preview.path.is_dir():
             return False
@@ -99,13 +98,13 @@ class PromptfooReader(LogReader):
         _compare(log, chosen, prompt)
         left_out = [_PAIR_NAME(name) for name in places if name != pair]
         if left_out:
-            hint = "`--column provider=NAME` and `--column prompt=LABEL` take another"
-            message = f"the rows of {_PAIR_NAME(pair)} are taken"
+            hint = "`--column provider=NAME` and `--column prompt=LABEL` select another"
+            message = f"the rows of {_PAIR_NAME(pair)} are used"
             log.notice(f"{message}; others: {listing(left_out)}", hint)
 
 
 def _list_files(log: Log) -> list[LogFile]:
-    """Return the files of a log; E201 for a folder, whose files are logs of their own."""
+    """Return the files of a log; raise E201 for a folder, whose files are logs of their own."""
     files = [file for file in log.files() if file.name.endswith(_ENDINGS)]
     if log.path.is_dir():
         first = shlex.quote(files[0].file) if files else "FILE"
@@ -115,7 +114,7 @@ def _list_files(log: Log) -> list[LogFile]:
 
 
 class _Test(NamedTuple):
-    """A row: the number of its test, and its provider and prompt."""
+    """A row, with the number of its test, and its provider and prompt."""
 
     number: int
     pair: Pair
@@ -133,10 +132,9 @@ def _name_test(row: Json) -> list[_Test]:
 
 
 def _choose_pair(log: Log, places: Mapping[Pair, int]) -> Pair:
-    """Return the provider and the prompt whose rows are taken; E206 where there are none.
+    """Return the provider and the prompt to import; raise E206 if the caller's do not exist.
 
-    Of those that the caller names, the first in the order of the evaluation: rows come in that of
-    arrival.
+    The first pair in the order of the evaluation is used; rows are in the order of arrival.
     """
     provider, prompt = map(log.options.columns.get, _CHOSEN)
     for pair in sorted(places, key=places.__getitem__):
@@ -144,15 +142,15 @@ def _choose_pair(log: Log, places: Mapping[Pair, int]) -> Pair:
         if is_chosen and prompt in {None, pair[1]}:
             return pair
     if places:
-        message = "no row is of the provider and the prompt that are wanted"
-        raise log.make_error("E206", message, f"there are: {listing(map(_PAIR_NAME, places))}")
+        message = "no row has the requested provider and prompt"
+        raise log.make_error("E206", message, f"available: {listing(map(_PAIR_NAME, places))}")
     return "", ""
 
 
 def _count_repeats(tests: Sequence[_Test]) -> int:
-    """Return how often each test was asked.
+    """Return the number of repeats of each test.
 
-    Repeats have the same variables and assertions, and follow each other.
+    Repeats have the same variables and assertions, and are consecutive.
     """
     numbers: dict[str, list[int]] = {}
     for number, pair, row in tests:
@@ -165,7 +163,7 @@ def _count_repeats(tests: Sequence[_Test]) -> int:
         repeats = max(repeats, span)
     for places in numbers.values():
         if min(places) // repeats != max(places) // repeats:
-            return 1  # the same test is there twice, in different places
+            return 1  # the same test occurs twice, in different places
     return repeats
 
 
@@ -174,7 +172,7 @@ def _read_tests(
     tests: Sequence[_Test],
     repeats: int,
 ) -> Records:
-    """Yield the records of one provider and prompt; E206 for tests without a truth."""
+    """Yield the records of one provider and prompt; raise E206 for tests without a truth."""
     columns = {**log.options.columns, **dict.fromkeys(_CHOSEN)}
     if "truth" in columns:
         columns["answer"] = columns.pop("truth")
@@ -185,9 +183,9 @@ def _read_tests(
         variables = row.object("vars") or row.object("testCase", "vars")
         names |= dict.fromkeys(variables)
         chosen = tuple((role, name) for role, name in columns.items() if name in variables)
-        question = read_asked(variables, find_question(prompt), chosen=chosen)
+        question = read_logged_question(variables, find_question(prompt), chosen=chosen)
         if question.truth is None:
-            expected = _find_expected(row)
+            expected = _find_assertion(row)
             question.truth = question.name_truth(expected)
         without_truth += question.truth is None
         reply = _read_reply(row)
@@ -195,13 +193,13 @@ def _read_tests(
         completion = reply.with_fields(
             prompt=prompt,
             trial=trial,
-            their_score=_read_score(row, reply, log.options.score),
+            imported_score=_read_score(row, reply, log.options.score),
         )
         yield Record(str(sample), question, completion)
     if without_truth:
-        message = f"{without_truth} tests state no truth: no variable is known for it"
+        message = f"{without_truth} tests have no truth: no variable is recognised as the truth"
         hint = f"`--column truth=NAME`; variables: {listing(names)}"
-        raise log.make_error("E206", f"{message}, and no assertion has one", hint)
+        raise log.make_error("E206", f"{message}, and no assertion contains it", hint)
 
 
 def _compare(
@@ -209,7 +207,7 @@ def _compare(
     tests: Sequence[_Test],
     prompt: Json,
 ) -> None:
-    """Compare how many tests were met with what the log states of their prompt."""
+    """Compare the number of tests with what the log states about their prompt."""
     present = len(tests)
     highest = max([test.number + 1 for test in tests], default=0)
     numbers = []
@@ -219,14 +217,14 @@ def _compare(
             numbers.append(count)
     if numbers:
         log.compare_count(
-            present + log.broken,
+            present + log.damaged,
             sum(numbers),
             "its list of prompts",
             "rows",
         )
-    elif present < highest and not log.broken:
+    elif present < highest and not log.damaged:
         tests_present = f"{present} of {highest} tests"
-        log.notice(f"`testIdx` goes to {highest - 1}, but the log holds {tests_present}")
+        log.notice(f"`testIdx` goes up to {highest - 1}, but the log holds {tests_present}")
 
 
 def _iterate_rows(
@@ -234,10 +232,10 @@ def _iterate_rows(
     file: LogFile,
     listed: list[object],
 ) -> Iterator[Json]:
-    """Yield the rows of a file: lines, if its name or the first one says so, or a list in an
-    object.
+    """Yield the rows of a file: JSON lines, CSV, or a list in an object, by its name and its
+    beginning.
 
-    The prompts of such an object are put into `listed`.
+    The prompts of such an object are added to `listed`.
     """
     endings = PurePosixPath(file.name).suffixes
     head = file.read_head()
@@ -252,7 +250,7 @@ def _iterate_rows(
         document = log.read_whole(file, parse)
         for prompt in document.list("results", "prompts"):
             listed.append(prompt.value)
-        # The oldest files have the rows right below.
+        # In the oldest files, the rows are one level higher.
         oldest = document.get("results")
         rows = document.get("results", "results") or oldest
         yield from log.elements(rows)
@@ -263,9 +261,7 @@ def _parse_yaml(raw: bytes) -> object:
 
 
 def _iterate_csv(log: Log, file: LogFile) -> Iterator[Json]:
-    """Yield the cells of a CSV file as rows of JSON have them: one for each test, prompt and
-    provider.
-    """
+    """Yield a row, as in JSON, for each test, prompt and provider of a CSV file."""
     with log.guard(file), file.open() as raw:
         text = io.TextIOWrapper(
             raw,
@@ -289,7 +285,7 @@ def _split_line(
     names: list[str],
     cells: list[str],
 ) -> Iterator[Row]:
-    """Yield a row for each reply in a line of CSV; IndexError where it lacks cells."""
+    """Yield a row for each reply in a line of CSV; raise IndexError if it lacks cells."""
     replies: list[tuple[int, re.Match[str]]] = []
     for place, name in enumerate(names):
         match = _REPLY.fullmatch(name)
@@ -313,8 +309,8 @@ def _split_line(
         }
 
 
-def _find_expected(row: Json) -> str | None:
-    """Return the value that the strictest assertion expects, if one has any."""
+def _find_assertion(row: Json) -> str | None:
+    """Return the value that the strictest assertion expects, if any has one."""
     values = {}
     for part in row.list("testCase", "assert"):
         name = part.text("type")
@@ -328,7 +324,7 @@ def _read_score(
     reply: Completion,
     score: str | None,
 ) -> float | None:
-    """Return the named score of a row, or whether it succeeded; None for a call that failed."""
+    """Return the named score of a row, or whether it succeeded; None for a failed call."""
     if reply.status is CompletionStatus.ERROR:
         return None
     if score is None:

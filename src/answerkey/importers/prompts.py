@@ -1,4 +1,4 @@
-"""Prompts and replies as tools log them: messages, calls with their usage, ranked choices."""
+"""Prompts and replies in logs: messages, calls with their usage, ranked choices."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from answerkey.models.responses import FINISH_REASONS, read_usage
 from answerkey.types import Completion
 
 Messages = list[dict[str, object]]
-#: Keys under which metadata names the category of a question, the usual first.
+#: The metadata fields that may name the category of a question, the most usual first.
 CATEGORIES = ("category", "subject", "topic", "domain", "subset")
 
 # ── prompts
 
-#: How tools call those who speak, where they do not say `user`.
+#: Names of roles in logs, by those of OpenAI.
 _SPEAKERS = {
     "human": "user",
     "bot": "assistant",
@@ -26,9 +26,9 @@ _SPEAKERS = {
 
 
 def read_messages(prompt: object) -> Messages | None:
-    """Return a prompt as messages: a text, or messages with `content` or, in OpenCompass, `prompt`.
+    """Return a prompt as messages: a text, the JSON text of messages, or a list of messages.
 
-    A text may also be the JSON of messages.
+    The text of a message is its `content`; in OpenCompass, its `prompt`.
     """
     if isinstance(prompt, str):
         chat = _parse_chat(prompt)
@@ -50,7 +50,7 @@ def read_messages(prompt: object) -> Messages | None:
 
 
 def _parse_chat(text: str) -> list[object]:
-    """Return the messages that a text holds as JSON; none for any other text."""
+    """Return the messages in a JSON text; none for any other text."""
     if text.lstrip().startswith("["):
         with suppress(DamagedError):
             messages = parse_json(text)
@@ -64,7 +64,7 @@ def _is_message(value: object) -> bool:
 
 
 def join_parts(content: object) -> str | None:
-    """Return the text of a message: a text, or those of its parts, by newlines."""
+    """Return the text of a message's content, with parts joined by newlines."""
     if isinstance(content, str):
         return content
     texts = []
@@ -78,7 +78,7 @@ def join_parts(content: object) -> str | None:
 
 
 def find_question(messages: Sequence[Mapping[str, object]] | None) -> str | None:
-    """Return what the user says last."""
+    """Return the last text of the user."""
     for message in reversed(messages or ()):
         content = message["content"]
         if message["role"] == "user" and isinstance(content, str):
@@ -96,11 +96,10 @@ def rank_choices(
     prompt: Messages | None,
     by: Sequence[float] | None = None,
 ) -> Completion:
-    """Return the label of the likeliest choice as a completion, with the log-probability of each
-    text.
+    """Return the label of the likeliest choice as a completion, with all log-probabilities.
 
-    Of equally likely ones it is the first, as other harnesses do; `by` are numbers to compare
-    instead.
+    Of equally likely choices it is the first, as in other harnesses. If given, the numbers in `by`
+    are compared instead of the log-probabilities.
     """
     shares = by or logprobs
     likeliest = shares.index(max(shares))
@@ -121,9 +120,7 @@ def rank_choices(
 
 
 def add_usage(completion: Completion, output: Json) -> Completion:
-    """Return a completion with what Inspect and evalscope tell of its first choice, and of the
-    call.
-    """
+    """Return a completion with what Inspect and evalscope log about its choice and its call."""
     choice = output.element(0, "choices")
     reason = choice.text("stop_reason") or ""
     logprobs = choice.get("logprobs")
@@ -144,7 +141,7 @@ def list_trials(
 ) -> list[Record]:
     """Return a record for each reply to a question.
 
-    The tool's verdict on all of them, fields of a completion, is shown with the first.
+    The tool's verdict on all replies (fields of a completion) is put into the first record.
     """
     records = []
     for trial, reply in enumerate(replies, first):

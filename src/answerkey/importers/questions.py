@@ -1,4 +1,4 @@
-"""What a record of a log asks: by the columns of its row, or as its prompt shows it."""
+"""The question of a record: from the columns of its row, or from its prompt."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ Row = Mapping[str, object]
 
 @dataclass(slots=True)
 class Question:
-    """What was asked. `choices` are the labels, `options` their texts in the same order.
+    """A question; `choices` are the labels, and `options` their texts in the same order.
 
-    `truth` is a label if it names an option, else what the table says. `original` holds the cells
-    of the row that are no part of the question.
+    `truth` is a label if it names an option, otherwise what the table contains. `original` has the
+    cells of the row that are not part of the question.
     """
 
     question: str | None = None
@@ -53,10 +53,10 @@ class Question:
         return len(labels) > 1 and set(labels) <= set(self.choices or ())
 
     def take_choices(self, texts: Texts) -> None:
-        """Make the choices that a log lists those of a question, which has those of its prompt.
+        """Replace the choices of the prompt by those that the log lists.
 
         Choices that are labels themselves leave the options to the prompt. Single characters that
-        neither count nor stand before the prompt's options are options: `Q`, `O`, `N`.
+        neither count nor label the prompt's options are options: `Q`, `O`, `N`.
         """
         stripped = tuple(map(str.strip, texts))
         labels = take_labels(texts, counting=self.choices != stripped)
@@ -73,11 +73,11 @@ class Question:
         *,
         by_index: bool = False,
     ) -> str | None:
-        """Return the label that a value means: a label, also in brackets; a place; or an option's
+        """Return the label for a value: a label, perhaps in brackets; a position; or an option's
         text.
 
-        A whole number, also as text, is a place from 0 on with `by_index`; otherwise only if it is
-        no label. None when nothing fits, or the text of several options does.
+        A whole number, perhaps as text, is a position from 0 with `by_index`; otherwise only if it
+        is not a label. None if nothing matches, or if several options have this text.
         """
         if self.choices is None or value is None or isinstance(value, bool):
             return None
@@ -101,7 +101,7 @@ class Question:
         return choices[place] if place < len(choices) else None
 
     def _find_label_at(self, value: object) -> str | None:
-        """Return the label in the place, from 0 on, that a whole number means."""
+        """Return the label at the position, from 0, that a whole number means."""
         choices = self.choices or ()
         if isinstance(value, float) and value.is_integer():
             value = int(value)
@@ -113,7 +113,7 @@ class Question:
         return choices[place] if place < len(choices) else None
 
     def name_truth(self, target: object) -> str | None:
-        """Return a truth, or several joined by commas, as labels where they name options."""
+        """Return one or several truths, joined by commas, as labels if they name options."""
         truths = []
         if not isinstance(target, list):
             target = [target]
@@ -124,7 +124,7 @@ class Question:
         return ",".join(truths) or None
 
 
-#: The columns that `derive` adds, read row by row.
+#: The columns that `derive` adds.
 DERIVED = QuestionColumns(
     {
         "question": "question",
@@ -141,19 +141,19 @@ def read_question(
     row: Row,
     taken: frozenset[str] | None = None,
 ) -> Question:
-    """Return what a row asks; cells of columns that are not `taken` become `original`."""
+    """Return the question in a row; cells of columns that are not `taken` become `original`."""
     taken = taken or columns.taken
     options, labels = _read_listed(columns, row)
     choices = take_labels(read_texts(columns.cell(row, "choices")) or labels)
     if options is not None and (choices is None or len(choices) != len(options)):
         choices = label_options(len(options))
-        # A list of letters only says what may be answered.
+        # A list of letters has the labels, not the options.
         if tuple(map(str.strip, options)) == choices:
             options = None
     original = {}
     for name, cell in row.items():
         if name not in taken and cell is not None:
-            original[name] = cell  # noqa: PERF403 - plainer than a comprehension with two conditions
+            original[name] = cell  # noqa: PERF403 - clearer than a comprehension with two conditions
     question = Question(
         question=columns.text(row, "question"),
         choices=choices,
@@ -173,7 +173,7 @@ def _read_listed(
     columns: QuestionColumns,
     row: Row,
 ) -> tuple[Texts | None, list[str]]:
-    """Return the options of a list with their labels, or those of several columns."""
+    """Return the options of a list cell, or of several columns, with their labels."""
     texts, labels = read_option_cell(columns.cell(row, "options"))
     if texts:
         return tuple(text or "" for text in texts), labels
@@ -186,7 +186,7 @@ def _read_listed(
     return tuple(options) or None, labels
 
 
-#: What harnesses write before a question and after it; evalscope in English and in Chinese.
+#: What harnesses write around a question; evalscope does in English and in Chinese.
 _AROUND = re.compile(
     r"\A(?:(?:Answer the following multiple[ -]choice "
     r"question|\u56de\u7b54\u4e0b\u9762)[^\n]*\n\s*)?"
@@ -196,11 +196,11 @@ _AROUND = re.compile(
 )
 
 
-def find_shown(prompt: str | None) -> Question:
-    """Return the question of a prompt with its last options that are lettered from A on.
+def parse_prompt(prompt: str | None) -> Question:
+    """Return the question in a prompt, with its last options that are lettered from A on.
 
-    Options before them belong to worked examples, and what harnesses write around a question does
-    not belong to it. A prompt without options is the question as a whole.
+    Earlier options belong to worked examples, and what harnesses write around a question is
+    removed. A prompt without options is the question as a whole.
     """
     before, options = find_lettered(prompt or "")
     if options is None:
@@ -209,25 +209,25 @@ def find_shown(prompt: str | None) -> Question:
     return Question(_AROUND.sub("", text).strip() or text, LABELS[: len(options)], options)
 
 
-def read_asked(
+def read_logged_question(
     cells: Row,
     prompt: str | None,
     *,
     target: object = None,
     chosen: tuple[tuple[str, str], ...] = (),
 ) -> Question:
-    """Return what a record of a log asks: by the columns of its row, else as its prompt shows it.
+    """Return the question of a record: from the columns of its row, or else from its prompt.
 
-    `target` is the truth if the log states it separately, `chosen` are the columns that the caller
-    names, with their roles. Options in another order than in the prompt are taken from the prompt:
-    that is what the model saw.
+    `target` is the truth if the log has it separately, `chosen` are columns that the caller names,
+    with their roles. If the prompt has the options in another order, its order counts, since the
+    model saw it.
     """
-    question = read_question(_find_asked(cells, chosen), cells)
-    shown = find_shown(prompt)
+    question = read_question(_find_columns(cells, chosen), cells)
+    shown = parse_prompt(prompt)
     text = _cut_options(question.question, question.options or shown.options)
     question.question = text or shown.question
     truth = question.truth
-    if _shows_same(shown, question):
+    if _shows_options(shown, question):
         if question.options and question.choices and truth in question.choices:
             truth = question.options[question.choices.index(truth)]
         question.choices = shown.choices
@@ -236,7 +236,7 @@ def read_asked(
     return question
 
 
-def _shows_same(
+def _shows_options(
     shown: Question,
     question: Question,
 ) -> bool:
@@ -247,7 +247,7 @@ def _shows_same(
 
 
 def _unwrap(target: object) -> object:
-    """Return the only truth of a list that is written as text; any other truth as it is."""
+    """Return the only truth in a list that is written as text; any other truth unchanged."""
     if isinstance(target, str) and target.startswith("["):
         truths = read_texts(target)
         if truths and len(truths) == 1:
@@ -255,18 +255,15 @@ def _unwrap(target: object) -> object:
     return target
 
 
-def _find_asked(
+def _find_columns(
     cells: Row,
     chosen: tuple[tuple[str, str], ...],
 ) -> QuestionColumns:
-    """Return which columns of a record are what; options are always a list.
-
-    Mappings are named by their fields.
-    """
+    """Return the roles of a record's columns; options are a list, mappings are named by field."""
     names: dict[str, None] = {}
     fields: dict[str, None] = {}
     for name, cell in cells.items():
-        # The text of a list begins with a bracket.
+        # A list written as text begins with a bracket.
         is_plain = isinstance(cell, str) and cell[:1].isalnum()
         is_list = isinstance(cell, list)
         if not is_plain and not is_list:
@@ -296,7 +293,9 @@ def _cut_options(
 
 
 def read_texts(value: object) -> Texts | None:
-    """Return a list of texts: a list, a mapping's values, or JSON or a Python literal of either."""
+    """Return the texts of a list or a mapping, which may be JSON or a Python literal; None
+    otherwise.
+    """
     texts = []
     for text in list_values(value):
         if not isinstance(text, str | int | float):

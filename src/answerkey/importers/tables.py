@@ -10,14 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from answerkey.datasets.content import COMPRESSIONS, require_plain
+from answerkey.datasets.content import COMPRESSIONS, refuse_file, require_plain
 from answerkey.datasets.formats import FORMATS
 from answerkey.datasets.options import take_labels, write_cell
 from answerkey.datasets.questions import LOG_ROLES, QuestionColumns, find_columns, require_roles
 from answerkey.datasets.recognition import recognise
 from answerkey.datasets.rows import Rows, iterate_blocks
 from answerkey.datasets.tables import load_table
-from answerkey.errors import DataError, Place, SpecError, listing
+from answerkey.errors import Place, SpecError, listing
 from answerkey.importers.json_values import DamagedError, Json, parse_first
 from answerkey.importers.logs import (
     KeySets,
@@ -34,20 +34,20 @@ from answerkey.importers.questions import (
     DERIVED,
     Question,
     Row,
-    find_shown,
+    parse_prompt,
     read_question,
     read_texts,
 )
-from answerkey.models.batch_lines import dig, read_line
+from answerkey.models.batch_lines import get_path, read_line
 from answerkey.models.responses import (
     Fields,
     fail,
+    parse_anthropic,
+    parse_chat,
+    parse_text,
     read_body,
     read_message,
     read_usage,
-    take_anthropic,
-    take_chat,
-    take_text,
 )
 from answerkey.types import Completion, CompletionStatus
 
@@ -57,14 +57,14 @@ _BLOCK = 8_192
 
 
 class PlainReader(LogReader):
-    """Reads any table (CSV, JSON Lines, JSON, Parquet, …) that has a completion in each row."""
+    """Reads any table (CSV, JSON Lines, JSON, Parquet, …) with a completion in each row."""
 
     kind = "plain"
     title = "table"
 
     @classmethod
     def recognises(cls, preview: LogPreview) -> bool:
-        """Return whether the name's ending is that of a table."""
+        """Return whether the ending of the name is that of a table."""
         endings = []
         for suffix in preview.path.suffixes:
             ending = suffix.lower()
@@ -87,8 +87,8 @@ class PlainReader(LogReader):
             reply = read_message(roles.cell(row, "completion"))
             completion = reply.with_fields(
                 trial=trial.count() or 0,
-                their_score=_read_score(roles, row, question),
-                their_answer=roles.text(row, "predicted"),
+                imported_score=_read_score(roles, row, question),
+                imported_answer=roles.text(row, "predicted"),
             )
             yield Record(sample_id, question, completion)
 
@@ -98,7 +98,7 @@ def _read_score(
     row: Row,
     question: Question,
 ) -> float | None:
-    """Return the score of a row, or whether what was extracted is the truth."""
+    """Return the score in a row, or whether the extracted answer is the truth."""
     if "score" in roles.columns:
         score = Json(roles.cell(row, "score"))
         return score.verdict()
@@ -112,10 +112,7 @@ def _open_table(
     path: Path,
     chosen: Mapping[str, str],
 ) -> tuple[Rows, QuestionColumns]:
-    """Open a table.
-
-    E119 when it cannot be what the caller says, E206 when a column is not there.
-    """
+    """Open a table; raise E119 if it cannot be what the caller says, E206 for a missing column."""
     rows = load_table(path, by_trial=True).rows
     require_roles(chosen, LOG_ROLES)
     roles = recognise(
@@ -126,17 +123,12 @@ def _open_table(
     )
     if "truth" not in roles.columns:
         hint = f"name the column: `--column truth=NAME`; columns: {listing(rows.columns)}"
-        raise DataError(
-            "E206",
-            "no column holds the truth",
-            where=Place(file=str(path)),
-            hint=hint,
-        )
+        raise refuse_file("E206", "no column holds the truth", str(path), hint)
     return rows, roles
 
 
 def _iterate_table(rows: Rows, roles: QuestionColumns) -> Iterator[tuple[str, Row, Question]]:
-    """Yield id and cells of each row, and what it asks."""
+    """Yield the id, the cells and the question of each row."""
     id_column = roles.columns.get("id", "")
     for _, block in iterate_blocks(rows, size=_BLOCK):
         derived = roles.derive(block)
@@ -152,17 +144,17 @@ def _iterate_table(rows: Rows, roles: QuestionColumns) -> Iterator[tuple[str, Ro
 
 # ── MMLU-Pro
 
-#: Where the text stands, the usual first.
+#: The fields that may contain the reply, the most usual first.
 _TEXTS = ("model_outputs", "generated_text", "model_output")
 _START, _SHOTS = "model_outputs_", re.compile(r"_\d+shots?$")
 _LEFT_OUT = frozenset({"question", "options", "pred", *_TEXTS})
 
 
 class MmluProReader(LogReader):
-    """Reads MMLU-Pro's lists of the dataset's rows with the model's text and what a pattern read in
-    it.
+    """Reads MMLU-Pro's lists of dataset rows, with the reply and the answer extracted by a pattern.
 
-    `<subject>_result.json`, `model_outputs_<model>_<shots>.json`, folders and archives of them.
+    These are `<subject>_result.json` and `model_outputs_<model>_<shots>.json`, also in folders and
+    archives.
     """
 
     kind = "mmlu-pro"
@@ -174,12 +166,12 @@ class MmluProReader(LogReader):
         log.description.task = "MMLU-Pro"
         log.description.score = "pred"
         name = log.path.name.partition(".json")[0].removesuffix(".zip")
-        if name.startswith(_START):  # the number of examples is no part of the model's name
+        if name.startswith(_START):  # the number of examples is not part of the model's name
             model = name.removeprefix(_START)
             log.description.model = _SHOTS.sub("", model)
         files = list(filter(_is_list, log.files()))
         if not files:
-            raise log.make_error("E201", f"`{log.path}` holds no list of rows")
+            raise log.make_error("E201", f"`{log.path}` contains no list of rows")
         for file in files:
             document = log.read_whole(file)
             rows = log.elements(document.value)
@@ -187,7 +179,7 @@ class MmluProReader(LogReader):
 
 
 def _is_list(file: LogFile) -> bool:
-    """Return whether a file holds no summary, which is an object."""
+    """Return whether a file is a list of rows; a summary is an object."""
     name, _, _ = file.name.partition(".gz")
     return name.endswith(".json") and not file.read_head().startswith("{")
 
@@ -209,8 +201,8 @@ def _read_mmlu_pro(row: Json) -> list[Record]:
     extracted = row.text("pred")
     if extracted is not None:
         completion = completion.with_fields(
-            their_score=float(extracted == question.truth),
-            their_answer=extracted,
+            imported_score=float(extracted == question.truth),
+            imported_answer=extracted,
         )
     return [Record(number, question, completion)]
 
@@ -221,7 +213,7 @@ _LINES = (".jsonl", ".ndjson", ".gz", ".zst")
 
 
 class OpenAiBatchReader(LogReader):
-    """Reads output and error files of OpenAI's batches, and of those who copied them."""
+    """Reads the output and error files of OpenAI's and compatible batches."""
 
     kind = "openai-batch"
     title = "OpenAI batch output"
@@ -236,7 +228,7 @@ class OpenAiBatchReader(LogReader):
         path = log.options.dataset
         log.description.task = log.stem
         if path is None:
-            message = "the log has no questions and no truths: only completions are written"
+            message = "the log has neither questions nor truths: only completions are written"
             hint = "name the file with the questions: `--dataset FILE`"
             log.notice(message, hint)
         else:
@@ -253,28 +245,28 @@ class OpenAiBatchReader(LogReader):
     ) -> list[Record]:
         name = row.require("line", "custom_id")
         if not log.description.model:
-            model = dig(row.value, self.model_path)
+            model = get_path(row.value, self.model_path)
             log.description.model = write_cell(model)
-        read = partial(read_body, take=self.take)
+        read = partial(read_body, take=self.parse)
         completion = read_line(row.value, read)
         return [Record(name, None, completion)]
 
-    def take(self, body: Fields) -> Completion:
-        """Return what a body says: a chat completion, a text completion, or a response."""
+    def parse(self, body: Fields) -> Completion:
+        """Return the completion in a body: a chat completion, a text completion, or a response."""
         kind = body.get("object")
         if kind == "text_completion":
-            return take_text(body)
+            return parse_text(body)
         has_output = body.get("output") is not None
         if kind == "response" or (has_output and not body.get("choices")):
-            return _take_response(Json(body))
-        return take_chat(body)
+            return _parse_response(Json(body))
+        return parse_chat(body)
 
 
 def _read_questions(path: Path, columns: Mapping[str, str]) -> Records:
-    """Yield the questions of the dataset that the caller names."""
+    """Yield the questions in the dataset that the caller names."""
     if not path.is_file():
         require_plain(path)
-        message = f"`--dataset {path}`: there is no such file"
+        message = f"`--dataset {path}`: the file does not exist"
         where = Place(file=str(path))
         raise SpecError("E119", message, where=where)
     rows, roles = _open_table(path, columns)
@@ -282,8 +274,8 @@ def _read_questions(path: Path, columns: Mapping[str, str]) -> Records:
         yield Record(sample_id, question)
 
 
-def _take_response(body: Json) -> Completion:
-    """Return what the Responses API answers: the texts of its messages, thoughts apart."""
+def _parse_response(body: Json) -> Completion:
+    """Return the reply of the Responses API: the texts of its messages, without thoughts."""
     state = body.text("status")
     if state in {"failed", "cancelled"}:
         return fail(f"the response is {state}")
@@ -307,22 +299,22 @@ class AnthropicBatchReader(OpenAiBatchReader):
     row_keys = ({"custom_id", "result"},)
     model_path = "result.message.model"
 
-    def take(self, body: Fields) -> Completion:
-        """Return what a message says."""
-        return take_anthropic(body)
+    def parse(self, body: Fields) -> Completion:
+        """Return the completion in a message."""
+        return parse_anthropic(body)
 
 
 # ── every_eval_ever
 
-#: Where answerkey's own rows say which trial they are of, what became of the call, and the labels.
+#: The metadata of answerkey's own rows: the trial, the status of the call, and the labels.
 _OWN_KEYS = ("trial", "completion_status", "choice_labels")
-_MOST_TRIALS = 10**9
+_MAX_TRIALS = 10**9
 
 
 class EveryEvalEverReader(LogReader):
-    """Reads rows of single samples as the shared schema has them.
+    """Reads rows of single samples in the shared schema.
 
-    The files of numbers are passed over.
+    The files with aggregate numbers are skipped.
     """
 
     kind = "every_eval_ever"
@@ -330,7 +322,7 @@ class EveryEvalEverReader(LogReader):
     head_keys = ({"schema_version", "evaluation_id"},)
 
     def read(self, log: Log) -> Records:
-        """Yield a record for each reply; a file is a task."""
+        """Yield a record for each reply; each file is a task."""
         totals = _count_stated(log)
         for file in log.files(*_LINES):
             first = parse_first(file.read_head())
@@ -344,15 +336,16 @@ class EveryEvalEverReader(LogReader):
             log.compare_count(
                 log.present,
                 total,
-                "the file of numbers",
+                "the file of results",
                 "rows",
             )
 
 
 def _count_stated(log: Log) -> dict[str, int]:
-    """Return how many rows the files of numbers state, by the stem of the file that has them.
+    """Return the number of rows that the aggregate files state, by the stem of the file with the
+    rows.
 
-    That of a single file of rows lies beside it.
+    That of a single file of rows is next to it.
     """
     path = log.path
     if path.is_file():
@@ -374,7 +367,7 @@ def _read_row(log: Log, row: Json) -> list[Record]:
     """Return the records of a row, one for each reply."""
     log.description.model = log.description.model or row.text("model_id")
     metadata = row.at("metadata")
-    question = _read_shared(row, metadata)
+    question = _read_row_question(row, metadata)
     trial = metadata.any_number("trial", "epoch") or 0
     evaluation = row.at("evaluation")
     extracted = None
@@ -384,16 +377,16 @@ def _read_row(log: Log, row: Json) -> list[Record]:
         row.require("row", "sample_id"),
         question,
         _list_replies(row),
-        first=int(trial) if 0 <= trial < _MOST_TRIALS else 0,
-        their_score=evaluation.any_number("is_correct", "score"),
-        their_answer=extracted,
+        first=int(trial) if 0 <= trial < _MAX_TRIALS else 0,
+        imported_score=evaluation.any_number("is_correct", "score"),
+        imported_answer=extracted,
     )
 
 
-def _read_shared(row: Json, metadata: Json) -> Question:
-    """Return what a row asks; choices that are labels leave the options to the prompt."""
+def _read_row_question(row: Json, metadata: Json) -> Question:
+    """Return the question in a row; choices that are labels leave the options to the prompt."""
     prompt = row.text("input", "raw")
-    question = find_shown(prompt)
+    question = parse_prompt(prompt)
     question.question = prompt or row.text("input", "formatted")
     texts = read_texts(row.get("input", "choices"))
     if texts is not None:
@@ -413,13 +406,13 @@ def _read_shared(row: Json, metadata: Json) -> Question:
 
 
 def _list_replies(row: Json) -> list[Completion]:
-    """Return what was said; of an exchange in several turns, what was said last."""
+    """Return the replies; of an exchange with several turns, the last one."""
     messages = row.get("messages")
     raw = row.get("output", "raw")
     texts = [raw] if isinstance(raw, str) else raw
     if not (isinstance(texts, list) and texts):
         if not isinstance(messages, list):
-            return [_read_missing(row)]
+            return [_read_status(row)]
         texts = [{"messages": messages}]
     prompt = read_messages(row.text("input", "formatted"))
     latency = row.number("performance", "latency_ms")
@@ -438,8 +431,8 @@ def _list_replies(row: Json) -> list[Completion]:
     return replies
 
 
-def _read_missing(row: Json) -> Completion:
-    """Return what became of a call that gave no text."""
+def _read_status(row: Json) -> Completion:
+    """Return the completion of a call without a text."""
     error = row.text("error")
     status = row.text("metadata", "completion_status")
     if error and status in {None, CompletionStatus.ERROR}:

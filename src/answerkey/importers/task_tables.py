@@ -1,4 +1,4 @@
-"""The records of a task as two tables in files of JSON Lines: what was asked, and what was said."""
+"""Writes the records of a task as two JSON Lines tables: questions and completions."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from answerkey.errors import listing
 from answerkey.importers.json_values import DamagedError, Row
 from answerkey.importers.logs import Log, LogDescription, Record
 from answerkey.importers.questions import Question
-from answerkey.models.responses import fail, mend_text, to_json_values
+from answerkey.models.responses import fail, replace_lone_surrogates, to_json_values
 from answerkey.types import Completion
 
 DATASET, COMPLETIONS = "dataset.jsonl", "completions.jsonl"
 NOT_IN_LOG = "the log has no completion of this sample"
 _SHOWN = 5
-#: So many different truths are told apart; a dataset with more has no labels for truths.
+#: The maximum number of distinct truths that are counted; with more, truths are not labels.
 _TRUTHS = 64
-#: Fewer choices than these are not taken for granted where a log does not list any.
+#: The minimum number of choices if a log lists none.
 _FEWEST_GUESSED = 4
 _ENCODER = json.JSONEncoder(
     ensure_ascii=False,
@@ -31,8 +31,8 @@ _ENCODER = json.JSONEncoder(
 )
 _QUESTION_FIELDS = ("question", "options", "choices", "category", "passage")
 _COMPLETION_FIELDS = (
-    "their_score",
-    "their_answer",
+    "imported_score",
+    "imported_answer",
     "finish_reason",
     "prompt_tokens",
     "completion_tokens",
@@ -46,10 +46,10 @@ _COMPLETION_FIELDS = (
 
 @dataclass
 class ImportedTask:
-    """A task of an imported log: its key, what the log says of it, and what it holds.
+    """A task of an imported log: its key, its description, and counts.
 
     `samples` were asked `num_trials` times each. `statuses` counts completions by status, `judged`
-    those that the tool judged; `right` is the sum of its verdicts.
+    those with a verdict of the tool; `right` is the sum of these verdicts.
     """
 
     key: str
@@ -63,7 +63,7 @@ class ImportedTask:
     scorers: list[Row] = field(default_factory=list, repr=False)
 
     @property
-    def their_mean(self) -> float | None:
+    def imported_mean(self) -> float | None:
         """The mean of the tool's verdicts."""
         return self.right / self.judged if self.judged else None
 
@@ -76,19 +76,19 @@ class ImportedTask:
             "samples": self.samples,
             "num_trials": self.num_trials,
             "completions": self.statuses,
-            "theirs": {
+            "verdicts": {
                 "score": description.score,
                 "judged": self.judged,
-                "mean": self.their_mean,
+                "mean": self.imported_mean,
             },
         }
 
 
 class TaskTables:
-    """Writes the records of a task as they come, and counts what they hold.
+    """Writes the records of a task as they arrive, and counts them.
 
     The first question of a sample counts, and the last completion of a trial. `counts` has the
-    number of `questions` and `completions`, and of those with `choices`, `options` or a `ranking`.
+    numbers of `questions` and `completions`, and of those with `choices`, `options` or a `ranking`.
     """
 
     def __init__(self, folder: Path, task: ImportedTask) -> None:
@@ -99,7 +99,7 @@ class TaskTables:
         self._trials: list[int] = []
         self._missing = 0
         self._truths: set[str | None] = set()
-        #: The line of each completion, by sample and trial.
+        #: The line number of each completion, by sample and trial.
         self._lines: dict[tuple[str, int], int] = {}
         self._repeated: list[str] = []
 
@@ -108,7 +108,7 @@ class TaskTables:
         log: Log,
         records: Iterable[Record],
     ) -> None:
-        """Write both tables; DataError when records do not fit together."""
+        """Write both tables; raise DataError if the records do not fit together."""
         self.folder.mkdir(parents=True)
         longest = find_cell_limit()
         with (
@@ -120,7 +120,7 @@ class TaskTables:
                     question, completion = self._encode(record, longest)
                 except DamagedError as error:
                     where = replace(log.where, sample=record.sample_id)
-                    log.mark_broken(str(error), where)
+                    log.add_damage(str(error), where)
                 else:
                     questions.write(question)
                     completions.write(completion)
@@ -135,7 +135,7 @@ class TaskTables:
     ) -> tuple[bytes, bytes]:
         """Return the lines of a record: of its question, if it is new, and of its completion.
 
-        DamagedError for a line that no table would take.
+        Raises DamagedError for a line that is too long for a table.
         """
         sample_id = record.sample_id
         question = record.question
@@ -143,10 +143,10 @@ class TaskTables:
         question_line = b""
         completion_line = b""
         if completion is not None:
-            answer = completion.their_answer
+            answer = completion.imported_answer
             if question is not None and answer is not None:
                 label = question.find_label(answer) or answer
-                completion = completion.with_fields(their_answer=label)
+                completion = completion.with_fields(imported_answer=label)
             row = _list_completion(completion)
             completion_line = _encode_row(sample_id, row)
         if sample_id in self._samples:
@@ -177,15 +177,17 @@ class TaskTables:
         self._lines[key] = self.counts["completions"]
         self.counts["completions"] += 1
         self.task.statuses[completion.status.value] += 1
-        if completion.their_score is not None:
+        if completion.imported_score is not None:
             self.task.judged += 1
-            self.task.right += completion.their_score
+            self.task.right += completion.imported_score
         logprobs = completion.logprobs
         if isinstance(logprobs, dict) and "ranking" in logprobs:
             self.counts["ranking"] += 1
 
     def _require_unique(self, log: Log) -> None:
-        """Raise E208 for duplicate completions of a sample, E209 for one without a question."""
+        """Raise E208 for duplicate completions of a sample, E209 for completions without a
+        question.
+        """
         if self._repeated and not self.task.description.last_wins:
             message = f"duplicate sample ids: {listing(self._repeated, limit=_SHOWN)}"
             raise log.make_error("E208", message, "import the files of one run at a time")
@@ -203,7 +205,7 @@ class TaskTables:
             raise log.make_error("E209", message, hint)
 
     def _number_trials(self) -> None:
-        """Give the trials numbers from 0 on, and drop completions that were written anew."""
+        """Renumber the trials from 0, and drop completions that were written again later."""
         trials = sorted({trial for _, trial in self._lines})
         self._trials = trials
         is_numbered = trials == list(range(len(trials)))
@@ -222,7 +224,7 @@ class TaskTables:
         draft.replace(path)
 
     def _add_missing(self) -> None:
-        """Add an ERROR for each trial of a sample that is in no record."""
+        """Add an ERROR for each trial of a sample that has no record."""
         missing = fail(NOT_IN_LOG)
         with (self.folder / COMPLETIONS).open("ab") as completions:
             for sample_id in self._samples:
@@ -233,31 +235,31 @@ class TaskTables:
                         self._missing += 1
 
     def finish(self, log: Log) -> None:
-        """Finish the task; what only all of its records tell is noticed."""
+        """Complete the task's counts and scorers, and add notices about the records as a whole."""
         task = self.task
         task.samples = len(self._samples)
         task.num_trials = len(self._trials)
         statuses = sorted(task.statuses.items())
         task.statuses = Counter(dict(statuses))
         task.has_questions = bool(self.counts["questions"])
-        guessed = self._guess_choices()
-        task.scorers = self._choose_scorers(guessed)
+        inferred = self._infer_choices()
+        task.scorers = self._choose_scorers(inferred)
         start = f"task `{task.description.task}`: " if len(log.tasks) > 1 else ""
         if self._missing:
-            hint = "they are in the completions with the status ERROR: a run of them is incomplete"
+            hint = "they become completions with the status ERROR, so a run of them is incomplete"
             log.notice(f"{start}{self._missing} completions are not in the log", hint)
         expected = task.description.expected
         if expected is not None and expected > task.samples:
             log.notice(f"{start}the log has {task.samples} of {expected} samples")
         if task.has_questions and not self.counts["choices"]:
             consequence = "replies are compared as texts"
-            if guessed:
-                consequence = f"taken to be {listing(guessed)}, by the truths"
+            if inferred:
+                consequence = f"by the truths, they are assumed to be {listing(inferred)}"
             log.notice(f"{start}the log lists no choices: {consequence}")
 
-    def _guess_choices(self) -> list[str] | None:
-        """Return the choices of a log without any, if its truths are letters: from A to the last,
-        or D.
+    def _infer_choices(self) -> list[str] | None:
+        """Return the choices if the log lists none but its truths are letters: A to the last, or to
+        D.
         """
         letters = LABELS[:26]
         truths = self._truths
@@ -267,16 +269,16 @@ class TaskTables:
         count = letters.index(last) + 1
         return list(letters[: max(_FEWEST_GUESSED, count)])
 
-    def _choose_scorers(self, guessed: list[str] | None) -> list[Row]:
-        """Return scorers that fit the replies, as a task file has them.
+    def _choose_scorers(self, inferred: list[str] | None) -> list[Row]:
+        """Return scorers for the replies, as in a task file.
 
-        Without labels a reply is right when it equals the truth, letter by letter.
+        Without labels, a reply is right if it equals the truth exactly.
         """
-        if not self.counts["choices"] and guessed is None:
+        if not self.counts["choices"] and inferred is None:
             return [{"type": "string_equals", "ground_truth": "{{ sample.answer }}"}]
         rule: Row = {
             "ground_truth_choice": "{{ sample.answer }}",
-            "choices": guessed or "{{ sample.choices }}",
+            "choices": inferred or "{{ sample.choices }}",
             "extraction": "stated_answer",
         }
         by_text = {"type": "string_equals_mcqa", **rule}
@@ -315,15 +317,15 @@ def _list_fields(value: object, names: Sequence[str]) -> Row:
 
 
 def _encode_row(sample_id: str, fields: Row) -> bytes:
-    """Return a row as a line; DamagedError for one that is nested too deeply."""
+    """Return a row as a line; raise DamagedError if it is nested too deeply."""
     row = {"sample_id": sample_id, **fields}
     try:
         text = _ENCODER.encode(row)
     except RecursionError:
         raise DamagedError("it is nested too deeply") from None
-    except ValueError:  # a number that JSON does not have
+    except ValueError:  # numbers that JSON does not have
         text = _ENCODER.encode(to_json_values(row))
     try:
         return text.encode() + b"\n"
-    except UnicodeEncodeError:  # half surrogate pairs, which no file can hold
-        return mend_text(text).encode() + b"\n"
+    except UnicodeEncodeError:  # lone surrogates, which no file can hold
+        return replace_lone_surrogates(text).encode() + b"\n"

@@ -394,8 +394,10 @@ def split_counts(
     columns = []
     for place, name in enumerate(fields):
         columns.append(read_column(scores, name).alias(str(place)))
-    reasons = scores.frame.select(name_left_out())
-    groups = count_combinations(pl.DataFrame([*label_columns, *columns, *reasons]))
+    verdicts = scores.frame.select("status", "excluded_by")
+    groups = count_combinations(pl.DataFrame([*label_columns, *columns, *verdicts]))
+    # Reasons are named only now, when there are few.
+    groups = groups.select(pl.exclude("len", *verdicts.columns), name_left_out(), "len")
     has_reason = groups["reason"].is_not_null()
     counted = groups.filter(~has_reason)
     left_out = groups.filter(has_reason)
@@ -488,9 +490,14 @@ def name_left_out() -> pl.Expr:
 
 def count_coverage(scores: Scores) -> Coverage:
     """Count the samples that count towards metrics, and the others by reason."""
-    reasons = scores.frame.select(name_left_out()).to_series()
-    left_out = reasons.drop_nulls().value_counts()
-    return Coverage(reasons.null_count(), Counter(dict(left_out.iter_rows())))
+    verdicts = count_combinations(scores.frame.select("status", "excluded_by"))
+    coverage = Coverage()
+    for reason, size in verdicts.select(name_left_out(), "len").iter_rows():
+        if reason is None:
+            coverage.n += size
+        else:
+            coverage.left_out[reason] += size
+    return coverage
 
 
 def read_number(value: object) -> int | float | None:

@@ -52,7 +52,7 @@ from answerkey.metrics.trials import (
     name_groups,
     number_samples,
 )
-from answerkey.types import Groups, GroupValue, MetricValue, Scores
+from answerkey.types import Groups, GroupValue, MetricValue, Scores, ScoreStatus
 
 #: More groups than this are not a readable breakdown; they are counted but not listed.
 MAX_GROUPS = 10_000
@@ -61,6 +61,7 @@ MAX_GROUPS = 10_000
 MIN_CLUSTERS = 5
 
 ONE_TRIAL = Trials(num_trials=1)
+_STATUSES = pl.Enum(ScoreStatus)
 
 
 class Design(NamedTuple):
@@ -137,11 +138,14 @@ def shrink_scores(metrics: Sequence[KeyedMetric], frame: pl.DataFrame) -> pl.Dat
         metadata = metadata.with_columns(pl.col("choices").list.len())
     as_categories = pl.selectors.string().cast(pl.Categorical)
     values = frame["values"].struct.unnest().with_columns(as_categories)
-    return frame.select(
-        pl.col("status", "reason", "excluded_by").cast(pl.Categorical),
-        values.to_struct("values"),
-        metadata.with_columns(as_categories).to_struct("metadata"),
-    )
+    columns = [frame["status"].cast(_STATUSES)]
+    for name in ("reason", "excluded_by"):
+        # Most scores have neither, and a column of the type Null takes no memory.
+        dtype = pl.Categorical() if frame[name].count() else pl.Null()
+        columns.append(frame[name].cast(dtype))
+    columns.append(values.to_struct("values"))
+    columns.append(metadata.with_columns(as_categories).to_struct("metadata"))
+    return pl.DataFrame(columns)
 
 
 class _ScoreTable(NamedTuple):

@@ -24,10 +24,10 @@ The counts of a task are a plain mapping for JSON, called `tally` in files:
     unscored            how many samples some scorer could not score: FAILED by at least one
     readings            some completions read by every extraction rule: n, rule → correct, invalid
     fallback            only where a scorer has one: scorer key → see `_count_fallback`
-    theirs              only where another tool has judged the completions, too: see
+    imported            only where another tool has judged the completions, too: see
     `_compare_verdicts`
     trials              only under trials: num_trials, and the counts of trials
-    orders              only under orders of options: the counts of all rows; left_in_place: how
+    orders              only under orders of options: the counts of all rows; not_reordered: how
     many samples
                         are shown as in the file, by reason; extra: rows that only estimate a prior
 
@@ -40,14 +40,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 import polars as pl
 
-from answerkey.metrics.base import count_combinations, decode, read_number, sort_keys
+from answerkey.metrics.base import (
+    count_combinations,
+    decode,
+    read_column,
+    read_number,
+    sort_keys,
+)
 from answerkey.metrics.trials import (
     NO_GROUP,
     SEVERITY,
@@ -118,7 +124,7 @@ class RowFacts:
     """Facts about rows that the metrics and counts need in addition to the scores.
 
     `table` has a row for each sample and trial, in the order of the scores, without texts. If
-    options are shown in several orders it has `base_sample_id` (a hash), `left_in_place` and
+    options are shown in several orders it has `base_sample_id` (a hash), `not_reordered` and
     `is_extra`; the dataset column `x` is `label:x`; then follow the columns of `describe_rows`.
     """
 
@@ -139,12 +145,12 @@ def describe_samples(samples: Samples, columns: Iterable[str]) -> pl.DataFrame:
     """Return the facts about these rows, with the labels from these columns of the dataset."""
     series: list[pl.Series] = []
     if samples.orders is not None:
-        left_in_place = pl.selectors.by_name("left_in_place", require_all=False)
+        not_reordered = pl.selectors.by_name("not_reordered", require_all=False)
         is_extra = pl.selectors.by_name("is_extra", require_all=False)
         sample = pl.col("base_sample_id").hash()
         orders = samples.orders.select(
             sample,
-            left_in_place.cast(pl.Categorical),
+            not_reordered.cast(pl.Categorical),
             is_extra,
         )
         series.extend(orders)
@@ -164,9 +170,9 @@ def describe_rows(
 ) -> RowFacts:
     """Return the facts about a chunk that the metrics and counts need, without ids and texts.
 
-    The table has `call_status`, `is_cut_off` and `is_thinking`, and `their_score` if another tool
-    has judged the completions. The id and the beginning of the text are kept for the first row with
-    each reason.
+    The table has `call_status`, `is_cut_off` and `is_thinking`, and `imported_score` if another
+    tool has judged the completions. The id and the beginning of the text are kept for the first row
+    with each reason.
     """
     calls = completions.column("status").cast(_CALL_STATUSES)
     texts = completions.column("completion")
@@ -179,22 +185,22 @@ def describe_rows(
         is_cut_off.fill_null(value=False).alias("is_cut_off"),
         is_thinking.fill_null(value=False).alias("is_thinking"),
     ]
-    their_scores = completions.column("their_score")
-    if their_scores.null_count() < len(their_scores):
-        described.append(their_scores)
-    ids = completions.column("sample_id")
+    imported_scores = completions.column("imported_score")
+    if imported_scores.null_count() < len(imported_scores):
+        described.append(imported_scores)
     examples: Examples = {}
     for key, scores in verdicts.items():
         for row, reason in _iterate_first(_list_failures(scores, calls)):
             examples[f"failures of {key}", reason] = {
-                "sample_id": ids[row],
+                "sample_id": completions.items[row].sample_id,
                 "message": scores.frame["reason"][row] or "UNKNOWN",
                 "traceback": scores.text(TRACEBACK_FIELD)[row],
             }
     for kind, rows in _list_reasons(verdicts[main], calls).items():
         for row, reason in _iterate_first(rows):
-            shown = texts[row] and texts[row][:EXAMPLE_CHARACTERS]
-            examples[kind, reason] = {"sample_id": ids[row], "completion": shown}
+            completion = completions.items[row]
+            shown = completion.text and completion.text[:EXAMPLE_CHARACTERS]
+            examples[kind, reason] = {"sample_id": completion.sample_id, "completion": shown}
     return RowFacts(pl.DataFrame(described), examples)
 
 
@@ -335,8 +341,8 @@ def count_task(
     counts["readings"] = {}
     if fallback:
         counts["fallback"] = fallback
-    if "their_score" in rows.columns:
-        counts["theirs"] = _compare_verdicts(rows["their_score"], verdicts[main])
+    if "imported_score" in rows.columns:
+        counts["imported"] = _compare_verdicts(rows["imported_score"], verdicts[main])
     if num_trials > 1 or "base_sample_id" in rows.columns:
         extra = num_rows - rows.height
         _count_samples(
@@ -393,21 +399,17 @@ def _count_samples(
     if num_trials > 1:
         counts["trials"] = {"num_trials": num_trials, "counts": row_counts}
     if "base_sample_id" in rows.columns:
-        left_in_place = _count_each(rows["left_in_place"].gather(worst))
+        not_reordered = _count_each(rows["not_reordered"].gather(worst))
         counts["orders"] = {
             "counts": row_counts,
-            "left_in_place": left_in_place,
+            "not_reordered": not_reordered,
             "extra": extra,
         }
 
 
-def find_category_column(columns: Iterable[str]) -> str | None:
+def find_category_column(columns: Collection[str]) -> str | None:
     """Return the column with the categories, or None."""
-    present = set(columns)
-    for name in CATEGORY_COLUMNS:
-        if name in present:
-            return name
-    return None
+    return next((name for name in CATEGORY_COLUMNS if name in columns), None)
 
 
 def count_rows(
@@ -459,13 +461,9 @@ def count_rows(
 
 def _count_fields(scores: Scores, *names: str) -> Iterator[tuple[Any, ...]]:
     """Yield the combinations of fields, as texts, each with its number of counted rows."""
-    columns = [scores.counted().alias("is_counted")]
-    for name in names:
-        column = scores.column(name)
-        if column is None:
-            column = scores.text(name)
-        columns.append(column.alias(name))
-    groups = count_combinations(pl.DataFrame(columns)).filter("is_counted").drop("is_counted")
+    columns = [read_column(scores, name).alias(name) for name in names]
+    table = pl.DataFrame([scores.counted(), *columns])
+    groups = count_combinations(table).filter("counted").drop("counted")
     # Categories become texts only now, when there are few.
     return groups.with_columns(pl.col(*names).cast(pl.String)).iter_rows()
 
@@ -581,11 +579,11 @@ def _count_fallback(scores: Scores) -> dict[str, int]:
     return {**counts.row(0, named=True), "failed": failed}
 
 
-def _compare_verdicts(theirs: pl.Series, scores: Scores) -> dict[str, Any]:
+def _compare_verdicts(imported: pl.Series, scores: Scores) -> dict[str, Any]:
     """Return a comparison of another tool's imported verdicts with ours on the same completions.
 
     compared      completions with a verdict of both: right or wrong
-    both_right, both_wrong, only_theirs, only_ours
+    both_right, both_wrong, only_imported, only_ours
                   who calls how many of them right
     not_compared  why → count: NOT_JUDGED and PARTLY_RIGHT by them, NOT_SCORED by us
     """
@@ -595,22 +593,22 @@ def _compare_verdicts(theirs: pl.Series, scores: Scores) -> dict[str, Any]:
     verdicts = {
         "both_right": 0,
         "both_wrong": 0,
-        "only_theirs": 0,
+        "only_imported": 0,
         "only_ours": 0,
     }
     left_out: Counter[str] = Counter()
-    table = pl.DataFrame([scores.frame["status"], correct, theirs])
-    for status, ours, their_score, rows in count_combinations(table).iter_rows():
+    table = pl.DataFrame([scores.frame["status"], correct, imported])
+    for status, ours, imported_score, rows in count_combinations(table).iter_rows():
         if status != ScoreStatus.SCORED.value or ours not in _RIGHT_OR_WRONG:
             left_out["NOT_SCORED"] += rows
-        elif their_score is None:
+        elif imported_score is None:
             left_out["NOT_JUDGED"] += rows
-        elif their_score not in _RIGHT_OR_WRONG:
+        elif imported_score not in _RIGHT_OR_WRONG:
             left_out["PARTLY_RIGHT"] += rows
-        elif ours == their_score:
+        elif ours == imported_score:
             verdicts["both_right" if ours else "both_wrong"] += rows
         else:
-            verdicts["only_ours" if ours else "only_theirs"] += rows
+            verdicts["only_ours" if ours else "only_imported"] += rows
     return {
         "compared": sum(verdicts.values()),
         **verdicts,

@@ -188,7 +188,7 @@ def number_samples(rows: pl.DataFrame, size: int, num_trials: int) -> pl.Series:
     """Return a number for each of `size` rows, the same for all rows of a sample."""
     if "base_sample_id" in rows.columns:
         return rows["base_sample_id"].rle_id()
-    return pl.int_range(size, eager=True) // num_trials
+    return pl.int_range(size, dtype=pl.UInt32, eager=True) // num_trials
 
 
 # Which rows belong together

@@ -1,5 +1,5 @@
-"""Who answers: built-in models, models behind an endpoint, and how any reply is read.
+"""Models: built-in ones, endpoints, and code; and how replies are parsed.
 
-`model.open_model` opens one, `config` says which is meant, `client` calls it, `responses` reads
-what it says. Names are imported from the module of their subject: most commands call no model.
+`model.open_model` opens a model, `config` says which one is meant, `client` calls it, `responses`
+parses its replies. Names are imported from their own modules: most commands call no model.
 """

@@ -1,10 +1,10 @@
-"""Calls in batches: handed in together, and collected when they are answered.
+"""Calls in batches: submitted together, and collected once they are answered.
 
-calls ──► reserved ──► lines ──► written down ──► batch ──► looked at ──► output ──► journal
+calls ──► reserved ──► lines ──► recorded ──► batch ──► polled ──► output ──► journal
 
-What is under way is written down before the endpoint begins to work on it. So whoever comes later,
-after a sudden death as well, collects it instead of handing it in again. What differs between
-OpenAI and Anthropic is in `BatchApi` and its subclass.
+A batch is recorded before the endpoint begins to work on it. So a later process, even after a
+crash, collects it instead of submitting it again. The differences between OpenAI and Anthropic are
+in `BatchApi` and its subclass.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from urllib.parse import quote, urlsplit
 
 from answerkey.errors import AnswerkeyError, SolverError, hide_secrets
 from answerkey.models.batch_lines import (
-    SILENCE,
-    dig,
+    UNANSWERED_REASONS,
+    get_path,
     read_line,
 )
 from answerkey.models.calls import (
     BATCH_SOURCE,
     MEGABYTE,
     Answers,
-    BatchLeft,
-    BatchSeen,
+    BatchPending,
+    BatchPolled,
     Call,
     Calls,
     CallSettings,
     Finished,
     FinishedCalls,
     Limits,
-    Submitted,
-    charge_completion,
-    keep_calls,
+    SubmittedBatch,
+    completion_cost,
+    save_calls,
 )
 from answerkey.models.client import BUDGET_POLL_SECONDS, ModelClient, Round, encode_body
 from answerkey.models.providers import CHAT_PATH, Connection
@@ -48,7 +48,7 @@ from answerkey.models.responses import (
     ANSWERED,
     Body,
     fail,
-    find_complaint,
+    find_error_message,
     get_field,
     list_entries,
     parse_json,
@@ -69,34 +69,30 @@ from answerkey.models.retry import (
 from answerkey.models.store import CallStore
 from answerkey.types import Completion
 
-#: Where each line of a batch is sent, whatever the base URL: the APIs that have batches name it
-#: like this.
+#: The endpoint of each line of a batch: whatever the base URL, the APIs with batches use this path.
 ENDPOINT = "/v1/chat/completions"
 OVER = frozenset({"completed", "failed", "expired", "cancelled", "ended"})
-#: Clocks may differ by so many seconds.
+#: How many seconds clocks may differ.
 CLOCK_SECONDS = 600.0
-RESUME_HINT = "the batches under way go on at the endpoint; `answerkey resume` collects them"
-GIVE_UP_HINT = (
-    "nothing is under way; if the endpoint has no batches, `answerkey resume --no-batch` goes on"
-)
-#: What the endpoint shows of a batch or a file, or says in a line: JSON.
-Shown = Mapping[str, Any]
-#: The names in the address of a file.
+RESUME_HINT = "submitted batches continue at the endpoint; `answerkey resume` collects them"
+GIVE_UP_HINT = "no batch is open; if the endpoint has no batches, use `answerkey resume --no-batch`"
+#: A batch, a file or a line as JSON of the endpoint.
+Fields = Mapping[str, Any]
+#: The parts of a file's path.
 Path = tuple[str, ...]
 #: The lines of calls, by their keys.
 Lines = dict[str, bytes]
 _GONE = frozenset({"status 404", "status 410", "too_large"})
-#: What can stand in a path: not nothing, nor one or two dots.
+#: A valid part of a path: not empty, and not one or two dots.
 _ID = re.compile(r"(?!\.{1,2}$).{1,512}", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class BatchLimits:
-    """How large a batch may be, how large its output, and how often it is looked at (in seconds).
+    """How large a batch and its output may be, and how often it is polled (in seconds).
 
-    The pauses between two looks grow from `first_poll` to `longest_poll`. A transfer of a file may
-    take `transfer_seconds`; an endpoint that cannot be reached for `outage_seconds` is not waited
-    for any longer.
+    The pauses between polls grow from `first_poll` to `longest_poll`. The transfer of a file may
+    take `transfer_seconds`; an endpoint that cannot be reached for `outage_seconds` is given up.
     """
 
     max_calls: int = 50_000
@@ -109,13 +105,13 @@ class BatchLimits:
     outage_seconds: float = 3600.0
 
 
-class Refused(Exception):  # noqa: N818 - the caller decides whether it is an error
-    """The endpoint does not do it, or no longer has it. The message says why."""
+class Refused(Exception):  # noqa: N818 - whether it is an error depends on the caller
+    """The endpoint refuses a request, or no longer has what is requested; the message says why."""
 
 
 @dataclass(frozen=True)
 class BatchState:
-    """What the endpoint says of a batch; `files` are the paths of its output."""
+    """The state of a batch; `files` are the paths of its output."""
 
     batch: str
     status: str
@@ -131,14 +127,14 @@ class BatchState:
 
 
 class BatchApi:
-    """The batches of OpenAI, and of those who copied them: files and batches beside a chat
+    """The batches of OpenAI and of compatible endpoints: files and batches next to the chat
     endpoint.
 
-    `known` are batches whose calls are known. Raises SolverError E304 (the key is refused) or E306
-    (no answer in spite of all attempts).
+    `known` are the names of batches that are accounted for. Raises SolverError E304 (the key is
+    refused) or E306 (no answer despite all attempts).
     """
 
-    #: Where a batch has its status, and the counts of calls that are done.
+    #: The fields of a batch with its status, and with the counts of calls.
     status_name = "status"
     done_names: tuple[str, ...] = ("completed", "failed")
     total_names: tuple[str, ...] = ("total",)
@@ -159,15 +155,15 @@ class BatchApi:
             call_seconds=limits.outage_seconds,
         )
 
-    # What differs by API.
+    # The differences between the APIs.
 
     @staticmethod
     def write_line(key: str, body: object) -> Body:
         """Return the line of a call."""
         return {"custom_id": key, "method": "POST", "url": ENDPOINT, "body": body}
 
-    def list_files(self, shown: Shown) -> list[Path]:
-        """Return the paths of the files of a batch's output."""
+    def list_files(self, shown: Fields) -> list[Path]:
+        """Return the paths of a batch's output files."""
         paths: list[Path] = []
         for name in ("output_file_id", "error_file_id"):
             if shown.get(name):
@@ -175,7 +171,7 @@ class BatchApi:
         return paths
 
     async def upload(self, content: bytes) -> str:
-        """Return the name of the new file that holds these lines; raises `Refused`."""
+        """Return the name of a new file with these lines; raise `Refused`."""
         boundary = token_hex(16)
         start = (
             f'--{boundary}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
@@ -194,20 +190,20 @@ class BatchApi:
         return self._check_name(shown.get("id"))
 
     def _order(self, file: str, _content: bytes | None) -> HttpRequest:
-        """Return the request that makes a batch; its lines are in the file, or sent with it."""
+        """Return the request that creates a batch; its lines are in the file, or in the request."""
         order = {"input_file_id": file, "endpoint": ENDPOINT, "completion_window": "24h"}
         body = json.dumps(order).encode()
         return HttpRequest(body, url=self._locate("batches"))
 
-    def _is_ours(self, listed: Shown, submitted: Submitted) -> bool:
-        """Return whether a batch in a list is the one that was submitted."""
+    def _is_ours(self, listed: Fields, submitted: SubmittedBatch) -> bool:
+        """Return whether a listed batch is the submitted one."""
         return bool(listed.get("input_file_id") == submitted.file)
 
-    # What all have.
+    # What the APIs have in common.
 
-    def read_state(self, shown: Shown) -> BatchState:
-        """Return what a batch says of itself."""
-        errors = dig(shown, "errors.data") or shown.get("errors")
+    def read_state(self, shown: Fields) -> BatchState:
+        """Return the state of a batch."""
+        errors = get_path(shown, "errors.data") or shown.get("errors")
         return BatchState(
             str(shown.get("id") or ""),
             str(shown.get(self.status_name) or "").lower(),
@@ -217,11 +213,11 @@ class BatchApi:
             self.list_files(shown),
         )
 
-    async def create(self, submitted: Submitted, content: bytes | None) -> BatchState:
-        """Return the new batch over a file, or the one that is there in spite of an error.
+    async def create(self, submitted: SubmittedBatch, content: bytes | None) -> BatchState:
+        """Return the new batch for a file, or an existing one.
 
-        `content` are its lines, None where they were handed in by an earlier process, which may
-        have come to a batch. Raises `Refused`; there is no batch then.
+        `content` has the lines; None if an earlier process submitted them, which may have created
+        the batch. Raises `Refused` if there is no batch.
         """
         body = None
         if content is None:
@@ -231,14 +227,14 @@ class BatchApi:
             body = await self._fetch(request, self._transfer, submitted)
         return self._read(body)
 
-    async def look(self, batch: str) -> BatchState:
-        """Return how far a batch is; raises `Refused` when it is gone."""
+    async def poll(self, batch: str) -> BatchState:
+        """Return the state of a batch; raise `Refused` if it no longer exists."""
         request = self._get("batches", batch)
         body = await self._fetch(request, self._wait, is_paid=True)
         return self._read(body)
 
     async def download(self, file: Path) -> bytes:
-        """Return a file of the output; raises `Refused` when it is gone."""
+        """Return an output file; raise `Refused` if it no longer exists."""
         request = self._get(*file)
         return await self._fetch(
             request,
@@ -256,8 +252,8 @@ class BatchApi:
             max_bytes=self._limits.output_bytes,
         )
 
-    async def _find(self, submitted: Submitted) -> bytes | None:
-        """Return the batch over a file, if it is among the latest; None where none are listed."""
+    async def _find(self, submitted: SubmittedBatch) -> bytes | None:
+        """Return the batch for a file if it is among the latest; None also if none are listed."""
         try:
             limits = self._client.endpoint.limits
             body = await self._fetch(self._get("batches"), limits)
@@ -273,15 +269,15 @@ class BatchApi:
         self,
         request: HttpRequest,
         limits: Limits,
-        submitted: Submitted | None = None,
+        submitted: SubmittedBatch | None = None,
         *,
         is_paid: bool = False,
         is_file: bool = False,
     ) -> bytes:
-        """Return the body of the reply: a JSON object, or a file.
+        """Return the body of the response: a JSON object or a file.
 
-        Of a batch that is `submitted` by this request it is looked, before another attempt, if the
-        last one made it. What was paid for is given up only when it is gone.
+        With `submitted`, the request creates a batch: before another attempt, check whether the
+        last one has created it. What is paid for is given up only if it no longer exists.
         """
         clock = self._client.endpoint.clock
         retry = Retry(limits, clock)
@@ -289,12 +285,12 @@ class BatchApi:
         while True:
             http = self._client.start_http()
             seconds = retry.begin_attempt()
-            came = await http.send(request, seconds=seconds)
-            outcome = judge(came, read)
-            if isinstance(came, HttpReply):
+            reply = await http.send(request, seconds=seconds)
+            outcome = judge(reply, read)
+            if isinstance(reply, HttpReply):
                 if outcome.verdict is RetryVerdict.ANSWERED:
-                    return came.body
-                pause = read_retry_after(came.headers, clock.wall())
+                    return reply.body
+                pause = read_retry_after(reply.headers, clock.wall())
                 outcome = outcome._replace(retry_after=pause)
             wait = retry.choose_wait(outcome)
             if wait is None:
@@ -312,9 +308,9 @@ class BatchApi:
         *,
         is_file: bool,
     ) -> Completion:
-        """Return an empty completion for a file, or for a JSON object; else why it is none.
+        """Return an empty completion for a file or a JSON object, otherwise an error.
 
-        A batch that failed may have an `error` without being one.
+        A failed batch may have a field `error` without the response being an error.
         """
         if status in ANSWERED and (is_file or b"metadata" in body):
             return Completion("")
@@ -324,12 +320,12 @@ class BatchApi:
         return completion.with_fields(error=hide_secrets(completion.error))
 
     def _explain(self, outcome: CallOutcome, *, is_paid: bool) -> Exception:
-        """Return why a request is not tried again."""
+        """Return the error of a request that is not tried again."""
         why = outcome.completion.error or outcome.label
         is_refused = outcome.verdict is RetryVerdict.FAILED
         if is_refused and outcome.label in _GONE:
             return Refused(why)
-        # `Health` knows a key that is refused, and a host that is not there.
+        # `Health` recognises a refused key and an unknown host.
         health = Health(self._connection)
         error = health.note(outcome, is_final=True)
         if error is None and is_refused and not is_paid:
@@ -345,12 +341,12 @@ class BatchApi:
         state = self.read_state(json.loads(body))
         self._check_name(state.batch)
         if not state.status:
-            raise self._fail("a batch that it shows has no status")
+            raise self._fail("a batch has no status")
         return state
 
     def _check_name(self, name: object) -> str:
         if not isinstance(name, str) or not _ID.fullmatch(name):
-            raise self._fail("a file or batch that it shows has no `id`")
+            raise self._fail("a file or batch has no `id`")
         return name
 
     def _locate(self, *names: str) -> str:
@@ -364,8 +360,8 @@ class BatchApi:
 class AnthropicBatches(BatchApi):
     """Batches of Anthropic: all calls in one request, and one file of results.
 
-    A batch has no name of ours. So one that was made in the moment in which the process died is
-    known by when it was made and by its number of calls.
+    Such a batch does not have our name. If the process ends while a batch is being created, the
+    batch is recognised by its time and its number of calls.
     """
 
     status_name = "processing_status"
@@ -377,23 +373,23 @@ class AnthropicBatches(BatchApi):
         """Return the entry of a call."""
         return {"custom_id": key, "params": body}
 
-    def list_files(self, shown: Shown) -> list[Path]:
+    def list_files(self, shown: Fields) -> list[Path]:
         """Return the path of the results."""
         if not shown.get("results_url"):
             return []
         return [("batches", str(shown.get("id")), "results")]
 
     async def upload(self, _content: bytes) -> str:
-        """Return a name for lines that are sent with the batch; it tells when."""
+        """Return a name, with the time, for lines that are sent with the batch."""
         return f"answerkey-{self._client.endpoint.clock.wall():.0f}-{token_hex(8)}"
 
     def _order(self, _file: str, content: bytes | None) -> HttpRequest:
         if content is None:
-            raise Refused("it is not there")
+            raise Refused("it does not exist")
         entries = content.strip().replace(b"\n", b",")
         return HttpRequest(b'{"requests":[%b]}' % entries, url=self._locate("batches"))
 
-    def _is_ours(self, listed: Shown, submitted: Submitted) -> bool:
+    def _is_ours(self, listed: Fields, submitted: SubmittedBatch) -> bool:
         try:
             made_at = datetime.fromisoformat(str(listed.get("created_at")))
         except ValueError:
@@ -407,17 +403,17 @@ class AnthropicBatches(BatchApi):
 
 
 def find_batch_api(connection: Connection) -> type[BatchApi]:
-    """Return how the API of a connection does batches."""
+    """Return the batch API of a connection."""
     if connection.api.name == "anthropic":
         return AnthropicBatches
     return BatchApi
 
 
-def _sum_counts(shown: Shown, names: Sequence[str]) -> int:
+def _sum_counts(shown: Fields, names: Sequence[str]) -> int:
     """Return the sum of some counts of a batch."""
     total = 0
     for name in names:
-        total += read_count(dig(shown, f"request_counts.{name}")) or 0
+        total += read_count(get_path(shown, f"request_counts.{name}")) or 0
     return total
 
 
@@ -425,10 +421,7 @@ def _sum_counts(shown: Shown, names: Sequence[str]) -> int:
 
 
 def write_line(connection: Connection, call: Call) -> bytes | Completion:
-    """Return a call as a line of a batch's input.
-
-    A completion with status ERROR when it cannot be built.
-    """
+    """Return a call as a line of a batch's input, or an ERROR if its request cannot be built."""
     try:
         body = connection.build(call.messages)
     except AnswerkeyError as error:
@@ -437,10 +430,10 @@ def write_line(connection: Connection, call: Call) -> bytes | Completion:
     return encode_body(line).encode() + b"\n"
 
 
-def cut_files(lines: Lines, limits: BatchLimits) -> Iterator[Lines]:
-    """Yield lines by the key of their call, as many as fit into one batch.
+def split_into_files(lines: Lines, limits: BatchLimits) -> Iterator[Lines]:
+    """Yield the lines in groups that fit into one batch, by the keys of their calls.
 
-    One too large for any is alone.
+    A line that is too large for any batch is alone in its group.
     """
     file: Lines = {}
     size = 0
@@ -457,10 +450,7 @@ def cut_files(lines: Lines, limits: BatchLimits) -> Iterator[Lines]:
 
 
 def read_lines(content: bytes, connection: Connection) -> Iterator[tuple[str, Completion]]:
-    """Yield key and completion of each line that names a call, in the order of the file.
-
-    Never raises. A line that cannot be read names no call.
-    """
+    """Yield the key and the completion of each line that names a call; never raises."""
     for line in content.split(b"\n"):
         entry = parse_json(line)
         key = get_field(entry, "custom_id")
@@ -472,51 +462,51 @@ def read_lines(content: bytes, connection: Connection) -> Iterator[tuple[str, Co
 
 
 class BatchRound(Round):
-    """Makes calls with distinct keys, all of them unknown to the ledger, in as few batches as can
-    be.
+    """Makes calls that the ledger does not have, in as few batches as possible; their keys are
+    distinct.
     """
 
     def __init__(self, client: BatchClient, calls: Calls) -> None:
         super().__init__(client, calls)
         self._connection = client.endpoint.connection
-        self._book = client.book
+        self._call_store = client.store
         self._limits = client.batch_limits
         api = find_batch_api(self._connection)
         self._api = api(client, client.batch_limits)
         self._unanswered = {call.key: call for call in calls}
-        self._open = list[Submitted]()
+        self._open = list[SubmittedBatch]()
         self._reserved = dict[str, float]()
         self._refusal: SolverError | None = None
 
     async def run(self) -> Answers:
-        """Return the completions by key.
+        """Return the completions by key; raise the error that stopped it.
 
-        Raise what made it stop. Batches under way are told of then.
+        Open batches are then reported.
         """
         self._task = asyncio.current_task()
         try:
-            await self._take_up()
+            await self._adopt_batches()
             while self._unanswered:
                 lines = await self._reserve()
-                for file in cut_files(lines, self._limits):
+                for file in split_into_files(lines, self._limits):
                     await self._submit(file)
                 await self._collect_all()
         finally:
             for submitted in self._open:
                 batch = str(submitted.batch)
-                self._settings.watch(BatchLeft(batch, len(submitted.keys)))
+                self._settings.watch(BatchPending(batch, len(submitted.keys)))
         return self._answered
 
     def stop(self, reason: BaseException | None, *, grace: float | None = None) -> None:
-        """Wait no longer; the batches go on at the endpoint."""
+        """Stop waiting; the batches continue at the endpoint."""
         del reason, grace
         if self._task is not None:
             self._task.cancel()
 
-    async def _take_up(self) -> None:
-        """Collect what an earlier process has handed in, if calls of ours are in it."""
+    async def _adopt_batches(self) -> None:
+        """Collect batches of an earlier process that contain calls of ours."""
         identity = self._connection.identity
-        batches = await self._in_thread(self._book.list_batches, identity)
+        batches = await self._in_thread(self._call_store.list_batches, identity)
         self._api.known.update(batch.batch for batch in batches)
         for batch in batches:
             ours = self._unanswered.keys() & set(batch.keys)
@@ -525,9 +515,9 @@ class BatchRound(Round):
             opened = batch
             try:
                 if batch.batch is None:
-                    opened = await self._name(batch, None)
-            except Refused:  # it never came to a batch; its calls are handed in anew
-                await self._in_thread(self._book.end_batch, batch)
+                    opened = await self._create(batch, None)
+            except Refused:  # it never became a batch: submit its calls again
+                await self._in_thread(self._call_store.end_batch, batch)
                 continue
             self._settings.budget.admit(len(ours))
             self._open.append(opened)
@@ -536,14 +526,14 @@ class BatchRound(Round):
     async def _reserve(self) -> Lines:
         """Return the lines of as many calls as the budget has room for, at least one.
 
-        E305 without any.
+        Raises E305 if there is no room for any.
         """
         lines: Lines = {}
-        hopeless = []
+        invalid = []
         for call in self._unanswered.values():
             line = write_line(self._connection, call)
             if isinstance(line, Completion):
-                hopeless.append((call, line))
+                invalid.append((call, line))
                 continue
             price = self._settings.price
             cost = self._endpoint.estimate_cost(line, price, is_batch=True)
@@ -551,11 +541,11 @@ class BatchRound(Round):
                 break
             self._reserved[call.key] = cost
             lines[call.key] = line
-        await self._keep(hopeless)
+        await self._keep(invalid)
         return lines
 
     async def _has_room(self, cost: float, *, is_first: bool) -> bool:
-        """Reserve the cost of a call, if there is room; for the first one it is waited."""
+        """Reserve the cost of a call if there is room; wait for the room of the first one."""
         budget = self._settings.budget
         try:
             while not budget.reserve(cost):
@@ -569,40 +559,40 @@ class BatchRound(Round):
         return True
 
     async def _submit(self, file: Lines) -> None:
-        """Hand calls in; they are written down before the endpoint may begin to work."""
+        """Submit calls; the batch is recorded before the endpoint can begin to work."""
         content = b"".join(file.values())
         try:
             uploaded = await self._api.upload(content)
             identity = self._connection.identity
-            submitted = Submitted(uploaded, identity, list(file))
-            await self._in_thread(self._book.keep_batch, submitted)
+            submitted = SubmittedBatch(uploaded, identity, list(file))
+            await self._in_thread(self._call_store.keep_batch, submitted)
             try:
-                self._open.append(await self._name(submitted, content))
+                self._open.append(await self._create(submitted, content))
             except Refused:
-                await self._in_thread(self._book.end_batch, submitted)
+                await self._in_thread(self._call_store.end_batch, submitted)
                 raise
         except Refused as error:
             raise SolverError(
                 "E306",
-                f"the endpoint of `{self._connection.name}` takes no batch: {error}",
+                f"the endpoint of `{self._connection.name}` does not accept a batch: {error}",
                 hint=GIVE_UP_HINT,
             ) from None
 
-    async def _name(self, submitted: Submitted, content: bytes | None) -> Submitted:
-        """Return a batch with its name, written down; one without content may be there already."""
+    async def _create(self, submitted: SubmittedBatch, content: bytes | None) -> SubmittedBatch:
+        """Create a batch, or find the one that an earlier process created; record its name."""
         state = await self._api.create(submitted, content)
         opened = replace(submitted, batch=state.batch)
-        await self._in_thread(self._book.keep_batch, opened)
+        await self._in_thread(self._call_store.keep_batch, opened)
         self._api.known.add(state.batch)
-        self._show(opened, state)
+        self._report(opened, state)
         return opened
 
     async def _collect_all(self) -> None:
-        """Look at the batches, with growing pauses, until each is over and collected."""
+        """Poll the batches, with growing pauses, until each is over and collected."""
         wait = self._limits.first_poll
         while self._open:
             for submitted in list(self._open):
-                await self._look(submitted)
+                await self._poll(submitted)
             if self._open:
                 await self._endpoint.clock.sleep(wait)
                 wait *= self._limits.poll_growth
@@ -610,39 +600,40 @@ class BatchRound(Round):
         if self._refusal is not None:
             raise self._refusal
 
-    async def _look(self, submitted: Submitted) -> None:
+    async def _poll(self, submitted: SubmittedBatch) -> None:
         """Collect a batch if it is over."""
         name = str(submitted.batch)
         try:
-            state = await self._api.look(name)
+            state = await self._api.poll(name)
         except Refused as error:
-            state = BatchState(name, "gone", errors=f"the batch is not there: {error}")
+            state = BatchState(name, "gone", errors=f"the batch no longer exists: {error}")
         else:
-            self._show(submitted, state)
+            self._report(submitted, state)
             if not state.is_over:
                 return
         completions = await self._download(state)
         self._open.remove(submitted)
-        complaint = hide_secrets(shorten(find_complaint(state.errors)))
+        message = hide_secrets(shorten(find_error_message(state.errors)))
         if state.status == "failed" and not completions:
-            # The endpoint took the batch and did not begin with it; the others are collected first.
-            why = complaint or "it gives no reason"
+            # The endpoint accepted the batch but did not start it; the other batches are collected
+            # first.
+            why = message or "it gives no reason"
             self._refusal = SolverError(
                 "E306",
                 f"the endpoint of `{self._connection.name}` refuses the batch `{name}`: {why}",
-                hint="nothing of it was answered; `answerkey resume` hands its calls in again",
+                hint="none of its calls was answered; `answerkey resume` submits them again",
             )
-            await self._in_thread(self._book.end_batch, submitted)
+            await self._in_thread(self._call_store.end_batch, submitted)
             return
-        why = SILENCE.get(state.status, "the batch says nothing of this call")
-        silence = fail(complaint or why)
+        why = UNANSWERED_REASONS.get(state.status, "the batch has no result for this call")
+        unanswered = fail(message or why)
         finished = []
         for key in submitted.keys:
             call = self._unanswered.get(key)
             if call is None:
                 continue
-            # How long one line took, nobody tells.
-            completion = completions.get(key, silence).with_fields(
+            # The latency of a single line is unknown.
+            completion = completions.get(key, unanswered).with_fields(
                 prompt=call.messages,
                 attempts=1,
                 source=BATCH_SOURCE,
@@ -651,44 +642,44 @@ class BatchRound(Round):
         await self._keep(finished, submitted)
 
     async def _download(self, state: BatchState) -> Answers:
-        """Return what the output of a batch says, by the keys of the calls.
+        """Return the completions in a batch's output, by the keys of the calls.
 
-        An answer, which comes first, wins over an error of the same call.
+        A call's answer, which comes first, takes precedence over its error.
         """
         completions: Answers = {}
         for file in state.files:
             try:
                 content = await self._api.download(file)
             except Refused as error:
-                missing = fail(f"a file of the batch cannot be had: {error}")
+                missing = fail(f"a file of the batch cannot be downloaded: {error}")
                 completions = dict.fromkeys(self._unanswered, missing) | completions
                 continue
             for key, completion in read_lines(content, self._connection):
                 completions.setdefault(key, completion)
         return completions
 
-    async def _keep(self, finished: FinishedCalls, submitted: Submitted | None = None) -> None:
-        """Write finished calls down, then forget their batch, and only then tell of them."""
+    async def _keep(self, finished: FinishedCalls, submitted: SubmittedBatch | None = None) -> None:
+        """Store finished calls, then forget their batch, and only then report them."""
         if finished:
-            keep = partial(keep_calls, self._settings.ledger)
+            keep = partial(save_calls, self._settings.ledger)
             await self._in_thread(keep, finished)
         if submitted is not None:
-            await self._in_thread(self._book.end_batch, submitted)
+            await self._in_thread(self._call_store.end_batch, submitted)
         for call, completion in finished:
             del self._unanswered[call.key]
             self._answered[call.key] = completion
-            cost = charge_completion(self._settings.price, completion)
+            cost = completion_cost(self._settings.price, completion)
             reserved = self._reserved.pop(call.key, 0.0)
             self._settings.budget.settle(reserved, cost)
         for call, completion in finished:
             self._settings.watch(Finished(call, completion))
 
-    def _show(self, submitted: Submitted, state: BatchState) -> None:
-        """Tell who looks on how far a batch is."""
+    def _report(self, submitted: SubmittedBatch, state: BatchState) -> None:
+        """Report the progress of a batch."""
         total = state.total or len(submitted.keys)
         done = min(state.done, total)
         batch = str(submitted.batch)
-        seen = BatchSeen(
+        seen = BatchPolled(
             batch,
             state.status,
             done,
@@ -699,25 +690,24 @@ class BatchRound(Round):
 
 
 class BatchClient(ModelClient):
-    """Calls one endpoint in batches, for one run; a context manager, closed in the end.
+    """Calls one endpoint in batches, for one run; a context manager.
 
-    `complete` returns when all batches are over, which may take a day. Beside what it raises
-    otherwise, SolverError E306 says that the endpoint takes no batches, or has refused one. What is
-    under way when it raises, or the process dies, is collected by the next client with the same
-    book.
+    `complete` returns when all batches are over, which may take a day. SolverError E306 also means
+    that the endpoint accepts no batches, or has refused one. Batches that are open when it raises,
+    or when the process ends, are collected by the next client with the same store.
     """
 
     def __init__(
         self,
         connection: Connection,
         settings: CallSettings,
-        book: CallStore,
+        store: CallStore,
         batch_limits: BatchLimits | None = None,
     ) -> None:
         super().__init__(connection, settings)
-        self.book = book
+        self.store = store
         self.batch_limits = batch_limits or BatchLimits()
 
     def start_round(self, calls: Calls) -> BatchRound:
-        """Return the calls as they are made in batches."""
+        """Return a round that makes these calls in batches."""
         return BatchRound(self, calls)

@@ -1,4 +1,4 @@
-"""Lines of a batch's output: what each says of the call that it names."""
+"""Lines of a batch's output: the completion of the call that each line names."""
 
 from __future__ import annotations
 
@@ -7,41 +7,44 @@ from collections.abc import Callable
 from typing import Any
 
 from answerkey.errors import hide_secrets
-from answerkey.models.responses import fail, find_complaint, get_field
+from answerkey.models.responses import fail, find_error_message, get_field
 from answerkey.types import Completion
 
-#: Why a call has no line in the output, by how its batch ended.
-SILENCE = {
+#: Why a call has no line in the output, by the status of its batch.
+UNANSWERED_REASONS = {
     "expired": "the batch expired before this call was answered",
     "cancelled": "the batch was cancelled before this call was answered",
     "canceled": "the batch was cancelled before this call was answered",
 }
 
 
-def dig(value: Any, path: str) -> Any:  # noqa: ANN401 - JSON
-    """Return what is at a path of an object; None where there is nothing."""
+def get_path(value: Any, path: str) -> Any:  # noqa: ANN401 - JSON
+    """Return the value at a path in an object; None if there is none."""
     for name in path.split("."):
         value = get_field(value, name)
     return value
 
 
 def read_line(line: object, read: Callable[[int, bytes], Completion]) -> Completion:
-    """Return what a line says; `read` takes the status and the body of an answer.
+    """Return the completion in a line; `read` takes the status and the body of a response.
 
     OpenAI has both in `response`; Anthropic has the body, or the error, in `result`.
     """
-    body = dig(line, "response.body")
+    body = get_path(line, "response.body")
     if body is None:
-        body = dig(line, "result.message")
-    error = get_field(line, "error") or dig(line, "result.error")
-    kind = dig(line, "result.type")
+        body = get_path(line, "result.message")
+    error = get_field(line, "error") or get_path(line, "result.error")
+    kind = get_path(line, "result.type")
     if kind and body is None:
-        error = {"code": kind, "message": find_complaint(error) or SILENCE.get(str(kind))}
+        error = {
+            "code": kind,
+            "message": find_error_message(error) or UNANSWERED_REASONS.get(str(kind)),
+        }
     if error:
         code = get_field(error, "code")
         if not isinstance(code, str) or not code:
             code = "the batch reports an error"
-        reason = find_complaint(error) or "it gives no reason"
+        reason = find_error_message(error) or "it gives no reason"
         return fail(hide_secrets(f"{code}: {reason}"))
     if body is None:
         return fail("the line of this call has neither an answer nor an error")
@@ -50,7 +53,7 @@ def read_line(line: object, read: Callable[[int, bytes], Completion]) -> Complet
             body = json.dumps(body)
     except RecursionError:
         return fail("the answer is nested too deeply to be read")
-    status = dig(line, "response.status_code")
+    status = get_path(line, "response.status_code")
     if not isinstance(status, int):
         status = 200
     return read(status, body.encode(errors="replace"))

@@ -1,5 +1,5 @@
 """Built-in models: baselines that answer from the sample's choices, and a simulator that knows the
-key.
+answer key.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from answerkey.errors import SpecError
-from answerkey.models.config import OPTIONS_HINT, GenerationParameter
+from answerkey.models.config import OPTIONS_HINT, ModelParameter
 from answerkey.types import Completion, CompletionStatus, Draws, Request
 
 #: Scripts that put no spaces between words (Thai, Kana, Han): one character stands for a word.
 UNSPACED = r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]"
 WORD = re.compile(rf"{UNSPACED}|(?:(?!{UNSPACED})[^\W_])+")
-SEED = GenerationParameter(0, minimum=0)
+SEED = ModelParameter(0, minimum=0)
 
 
-#: The ways of each style; `{c}` is the choice, `{t}` its option text, `{o}` another choice.
+#: The forms of each style; `{c}` is the choice, `{t}` its option text, `{o}` another choice.
 STYLES: dict[str, tuple[str, ...]] = {
     "bare": ("{c}",),
     "punctuated": ("{c}.", "{c})", " {c}", "{c}:", "\n{c}"),
@@ -43,7 +43,7 @@ STYLES: dict[str, tuple[str, ...]] = {
     "empty": ("", "\n"),
 }
 
-#: Of 100 completions in the style `mixed`, how many are of which style.
+#: The number of completions of each style, out of 100 in the style `mixed`.
 MIXED_SHARES: dict[str, int] = {
     "bare": 45,
     "punctuated": 22,
@@ -61,15 +61,15 @@ STYLE_NAMES = ("mixed", "bare", "punctuated", "text", "sentence", "markdown")
 
 @dataclass(frozen=True)
 class BuiltinModel:
-    """A model of ours: answers each question by itself, from what it knows of the sample.
+    """A built-in model, which answers each question from what it knows about the sample.
 
-    `needs` is what it must know of every sample: `choices`, `options`, `truth`. `values` are those
-    of its parameters.
+    `needs` is what it must know: `choices`, `options`, `truth`. `values` are those of its
+    parameters.
     """
 
-    answer_one: Callable[[BuiltinModel, Request], Completion]
+    answer: Callable[[BuiltinModel, Request], Completion]
     needs: frozenset[str] = frozenset()
-    parameters: Mapping[str, GenerationParameter] = field(default_factory=dict)
+    parameters: Mapping[str, ModelParameter] = field(default_factory=dict)
     is_simulated: bool = False
     name: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -78,22 +78,22 @@ class BuiltinModel:
         """Return one completion for each request, in order."""
         completions = []
         for request in requests:
-            completion = self.answer_one(self, request)
+            completion = self.answer(self, request)
             completions.append(completion.with_fields(source="builtin"))
         return completions
 
     def explain_missing_logprobs(self) -> str:
-        """Return why no log-probabilities will come."""
+        """Return why there will be no log-probabilities."""
         return f"the built-in model `{self.name}` has none"
 
 
 def answer_constant(model: BuiltinModel, _question: Request) -> Completion:
-    """Answer every question alike."""
+    """Give the same answer to every question."""
     return Completion(model.values["choice"], finish_reason="stop")
 
 
 def answer_random(model: BuiltinModel, question: Request) -> Completion:
-    """Draw one of the sample's choices, each as likely as the others."""
+    """Draw one of the sample's choices, all equally likely."""
     draws = _draw_for(model, question)
     choices = read_choices(model.name, question)
     choice = draws.pick(choices, "choice")
@@ -113,10 +113,10 @@ def answer_longest(model: BuiltinModel, question: Request) -> Completion:
 
 
 def answer_overlap(model: BuiltinModel, question: Request) -> Completion:
-    """Pick the choice whose option shares most distinct words with the question; ties are drawn.
+    """Pick the choice whose option shares the most distinct words with the question; ties are
+    drawn.
 
-    Words are compared without case. Where the question text lists the options, those lines do not
-    count.
+    Case is ignored. Lines of the question that list the options do not count.
     """
     options = read_options(model.name, question)
     words = split_words(remove_options(question.text, options))
@@ -136,11 +136,11 @@ def _pick_highest(model: BuiltinModel, question: Request, numbers: Sequence[int]
 
 
 def answer_simulated(model: BuiltinModel, question: Request) -> Completion:
-    """Mean the right choice with probability `accuracy`, otherwise a wrong one, and put it in some
+    """Choose the right answer with probability `accuracy`, else a wrong one, and phrase it in a
     style.
 
-    Each sample is drawn by itself, from the seed, its id and the trial. `accuracy` is what the
-    model means; what a scorer reads of it depends on the style.
+    Each sample is drawn independently, from the seed, its id and the trial. `accuracy` is that of
+    the intended answers; what a scorer reads depends on the style.
     """
     draws = _draw_for(model, question)
     style = model.values["style"]
@@ -168,7 +168,7 @@ def answer_simulated(model: BuiltinModel, question: Request) -> Completion:
 
 
 def _draw_meant(model: BuiltinModel, question: Request, draws: Draws) -> str:
-    """Return the choice that a simulated model means."""
+    """Return the choice that the simulated model intends."""
     truth = question.truth
     if truth is None:
         raise SpecError(
@@ -185,15 +185,12 @@ def _draw_meant(model: BuiltinModel, question: Request, draws: Draws) -> str:
 
 
 def split_words(text: str) -> set[str]:
-    """Return the distinct words of a text, without case."""
+    """Return the distinct words of a text, ignoring case."""
     return {word.casefold() for word in WORD.findall(text)}
 
 
 def remove_options(text: str, options: Sequence[str]) -> str:
-    """Return the text without the last place where each option stands as a whole.
-
-    The longest goes first.
-    """
+    """Return the text without the last occurrence of each option as a whole, the longest first."""
     stripped = [option.strip() for option in options]
     for option in sorted(filter(None, stripped), key=len, reverse=True):
         places = list(re.finditer(rf"(?<!\w){re.escape(option)}(?!\w)", text))
@@ -204,7 +201,7 @@ def remove_options(text: str, options: Sequence[str]) -> str:
 
 
 def read_choices(name: str, question: Request) -> Sequence[str]:
-    """Return the question's choices; SpecError E301 when the model was asked without any."""
+    """Return the question's choices; raise SpecError E301 if there are none."""
     if not question.choices:
         raise SpecError(
             "E301",
@@ -215,7 +212,7 @@ def read_choices(name: str, question: Request) -> Sequence[str]:
 
 
 def read_options(name: str, question: Request) -> Sequence[str]:
-    """Return the question's option texts, as many as choices; SpecError E301 otherwise."""
+    """Return the question's option texts, one per choice; raise SpecError E301 otherwise."""
     choices = read_choices(name, question)
     options = question.options
     if options is not None and len(options) == len(choices):
@@ -233,7 +230,7 @@ def read_options(name: str, question: Request) -> Sequence[str]:
 BUILTIN_MODELS: dict[str, BuiltinModel] = {
     "constant": BuiltinModel(
         answer_constant,
-        parameters={"choice": GenerationParameter("A")},
+        parameters={"choice": ModelParameter("A")},
     ),
     "random": BuiltinModel(
         answer_random,
@@ -246,8 +243,8 @@ BUILTIN_MODELS: dict[str, BuiltinModel] = {
         answer_simulated,
         frozenset({"choices", "truth"}),
         {
-            "accuracy": GenerationParameter(0.8, minimum=0, maximum=1),
-            "style": GenerationParameter("mixed", allowed=STYLE_NAMES),
+            "accuracy": ModelParameter(0.8, minimum=0, maximum=1),
+            "style": ModelParameter("mixed", allowed=STYLE_NAMES),
             "seed": SEED,
         },
         is_simulated=True,

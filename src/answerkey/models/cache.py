@@ -1,7 +1,7 @@
-"""The call cache: what models said before, in the user's cache folder.
+"""The call cache: earlier replies of models, in the user's cache folder.
 
 A key stands for the model (without secrets), its parameters, the messages and the trial. Nothing
-depends on the cache: one that cannot be read or written is a notice, and every call is asked.
+depends on the cache: if it cannot be read or written, there is a notice, and every call is made.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ _CLEAR_HINT = "`answerkey cache --clear` deletes a damaged cache"
 
 
 def default_cache_file() -> Path:
-    """Return where the cache lies: below `$XDG_CACHE_HOME`, or `~/.cache` when that is not set."""
+    """Return the path of the cache: below `$XDG_CACHE_HOME`, or `~/.cache` if that is not set."""
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(base).expanduser() / "answerkey" / "calls.sqlite"
 
 
 class CallCache:
-    """The cache under a policy: `reuse` looks before asking, `update` only stores, `no-cache` does
+    """The cache under a policy: `reuse` reads and writes, `update` only writes, `no-cache` does
     neither.
 
-    Safe for threads, and for several processes at once. A cache that cannot be used is as if it
-    were empty.
+    Safe for threads and for several processes. A cache that cannot be used behaves like an empty
+    one.
     """
 
     def __init__(self, policy: CachePolicy, file: Path | None = None) -> None:
-        """Take the file of the user where none is given; nothing is opened yet."""
+        """Use the given file or the user's; nothing is opened yet."""
         policies = get_args(CachePolicy)
         if policy not in policies:
             raise SpecError(
@@ -65,12 +65,12 @@ class CallCache:
         if self._damaged:
             records = format_count(len(self._damaged), "record")
             where = f"the call cache `{self.file}`"
-            message = f"{records} of {where} changed on disk and are asked again"
+            message = f"{records} of {where} are damaged, and their calls are made again"
             notices.append(Notice(message, hint=_CLEAR_HINT))
         return notices
 
     def find(self, calls: Calls) -> Answers:
-        """Return what is stored, by key, with source `cache`; nothing unless the policy is
+        """Return the stored completions by key, with source `cache`; none unless the policy is
         `reuse`.
         """
         if self.policy != "reuse" or not calls:
@@ -82,7 +82,7 @@ class CallCache:
         return completions
 
     def list_known(self, keys: Collection[str]) -> set[str]:
-        """Return which of these keys `find` would find, to tell how many calls a run would make."""
+        """Return which of these keys `find` would find, to predict how many calls a run makes."""
         known_keys: set[str] = set()
         if self.policy == "reuse":
             with self._opened() as store:
@@ -90,7 +90,7 @@ class CallCache:
         return known_keys
 
     def add(self, finished: FinishedCalls) -> None:
-        """Store calls that were answered and may be cached; nothing under `no-cache`."""
+        """Store answered calls that may be cached; does nothing under `no-cache`."""
         if self.policy == "no-cache":
             return
         now = round(time.time())
@@ -104,7 +104,7 @@ class CallCache:
             store.write(answered, replaces=True)
 
     def measure(self) -> tuple[int, int]:
-        """Return how many bytes the cache takes on disk, and how many entries it has."""
+        """Return the size of the cache on disk in bytes, and its number of entries."""
         size = entries = 0
         for suffix in SUFFIXES:
             with suppress(OSError):
@@ -117,9 +117,9 @@ class CallCache:
         return size, entries
 
     def clear(self) -> None:
-        """Delete all entries, or the file when it is damaged.
+        """Delete all entries, or the file if it is damaged.
 
-        Other processes may go on using the cache.
+        Other processes may continue to use the cache.
         """
         if not self.file.is_file():
             return
@@ -132,7 +132,7 @@ class CallCache:
             remove_store(self.file)
 
     def close(self) -> None:
-        """Let go of the file; the next use opens it again."""
+        """Close the file; the next use opens it again."""
         with self._lock:
             if self._store is not None:
                 self._store.close()
@@ -140,7 +140,7 @@ class CallCache:
 
     @contextmanager
     def _opened(self) -> Iterator[CallStore]:
-        """Yield the open store; the first thing that goes wrong is a notice, and ends its use."""
+        """Yield the open store; the first error becomes a notice and ends the use of the cache."""
         with self._lock:
             if self._store is None:
                 self._open()
@@ -158,7 +158,7 @@ class CallCache:
                 parents=True,
                 exist_ok=True,
             )
-            # Made before SQLite makes it, so that what models said is the user's alone to read.
+            # Created before SQLite does it, so that only the user can read the replies.
             opened = os.open(self.file, os.O_CREAT | os.O_RDWR, 0o600)
             os.close(opened)
             self._store = CallStore(self.file)
@@ -172,15 +172,16 @@ class CallCache:
         self.policy = "no-cache"
         why = error.__cause__ or error
         message = f"the call cache `{self.file}` cannot be used: {why}; every call is sent"
-        self._failure = Notice(message, hint=f"make room or correct its rights; {_CLEAR_HINT}")
+        self._failure = Notice(
+            message, hint=f"free some space or correct its permissions; {_CLEAR_HINT}"
+        )
 
 
 @dataclass(frozen=True)
 class RunLedger:
-    """The calls of one task of a run: in the journal of the run, with the call cache behind it.
+    """The calls of one task of a run: in the run's journal, with the call cache behind it.
 
-    What the cache knows is written to the journal, so that a resumed run sees what the interrupted
-    one saw.
+    Completions from the cache are written to the journal, so that a resumed run sees the same ones.
     """
 
     journal: CallStore
@@ -188,7 +189,7 @@ class RunLedger:
     task: str
 
     def find(self, calls: Calls) -> Answers:
-        """Return the completions that are known, by the key of the call."""
+        """Return the stored completions by the key of the call."""
         completions = self.journal.find(calls)
         missing = []
         for call in calls:
@@ -205,7 +206,7 @@ class RunLedger:
     def write(self, finished: FinishedCalls) -> None:
         """Store finished calls; they outlive this process when this returns.
 
-        A journal that cannot be written keeps nothing from the cache, which may be on another disk.
+        If the journal cannot be written, they still go to the cache, which may be on another disk.
         """
         try:
             self.journal.write(finished, self.task)
@@ -214,7 +215,7 @@ class RunLedger:
             raise
 
     def settle(self, finished: FinishedCalls) -> None:
-        """Wait until what was written is on disk, and hand it to the cache."""
+        """Wait until the calls are on disk, and add them to the cache."""
         try:
             self.journal.sync()
         finally:
@@ -223,7 +224,7 @@ class RunLedger:
 
 # ── all caches of the user
 
-#: What the folders beside the call cache hold.
+#: The contents of the folders beside the call cache.
 _FOLDERS = {
     "downloads": "fetched files",
     "hub": "files of dataset hubs",
@@ -233,7 +234,7 @@ _FOLDERS = {
 
 @dataclass(frozen=True)
 class CacheUse:
-    """What a cache takes: bytes on disk, and entries."""
+    """The size of a cache: bytes on disk, and entries."""
 
     name: str
     holds: str
@@ -244,7 +245,7 @@ class CacheUse:
 
 
 def list_caches() -> list[CacheUse]:
-    """Return the caches of the user; links are not followed."""
+    """Return the user's caches, without following links."""
     home = default_cache_file().parent
     uses = [_measure_calls()]
     for name in _FOLDERS:
@@ -281,14 +282,15 @@ def _measure_folder(home: Path, name: str) -> CacheUse:
         folder,
         size,
         entries,
-        is_clearable=name != "runs" and not is_link,  # journals are no cache: they were paid for
+        is_clearable=name != "runs"
+        and not is_link,  # journals hold paid calls that exist nowhere else
     )
 
 
 def clear_cache(use: CacheUse) -> None:
-    """Delete what a cache holds that may be cleared; RunError E502 when that is not possible.
+    """Delete the contents of a clearable cache; raise RunError E502 if that is impossible.
 
-    A link in place of a cache stays, and so does what it leads to.
+    A link in place of a cache is kept, and so is its target.
     """
     if use.path.is_symlink() or not use.is_clearable:
         return
@@ -301,5 +303,5 @@ def clear_cache(use: CacheUse) -> None:
         raise RunError(
             "E502",
             f"cannot clear the cache `{use.path}`: {error.__cause__ or error}",
-            hint="correct its rights, or wait until no other process uses it",
+            hint="correct its permissions, or wait until no other process uses it",
         ) from error

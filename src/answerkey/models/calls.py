@@ -1,5 +1,5 @@
-"""Calls as data: what is asked, where finished calls are kept, what they may cost, what is told of
-them.
+"""Calls as data: what is asked, where finished calls are stored, what they may cost, and the events
+they cause.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from answerkey.types import (
 )
 
 MEGABYTE = 1 << 20
-#: Files that are opened beside connections: the journal, the call cache, tables, modules, worker
+#: Files that are open besides connections: the journal, the call cache, tables, modules, worker
 #: processes.
 KEPT_FILES = 24
-#: The `source` of a completion that came in a batch.
+#: The `source` of a completion from a batch.
 BATCH_SOURCE = "batch"
-#: Tokens that have a price; those of thoughts are among the completion's.
+#: The token counts that have a price; thoughts are part of the completion's.
 PRICED_NAMES = ("prompt_tokens", "completion_tokens", *CACHE_NAMES)
 RESUME_HINT = (
     "what was answered is kept; `answerkey resume` continues without this limit, or with a new one"
 )
 
 
-#: One order and no spaces, so that equal questions have equal texts.
+#: Sorted keys and no spaces, so that equal questions have equal texts.
 _encode_canonically = json.JSONEncoder(separators=(",", ":"), default=str, sort_keys=True).encode
 
 
 class Call(NamedTuple):
     """One question to a model; `purpose` is `solve`, or `judge:` and the key of a scorer.
 
-    One that is not `is_cached` concerns this run alone: what decides the answer is not all known.
-    `question` is for models that see the sample. Calls with the same `key` are the same question
-    and share one completion.
+    Calls with the same `key` are the same question and share one completion. A call that is not
+    `is_cached` concerns this run alone, because not everything that determines the answer is known.
+    `question` is for models that see the sample.
     """
 
     key: str
@@ -66,11 +66,11 @@ Answers = dict[str, Completion]
 
 
 @dataclass(frozen=True)
-class Submitted:
-    """Calls handed in together: the file that was uploaded, and the batch once its name is known.
+class SubmittedBatch:
+    """A submitted batch: the uploaded file, and the batch once its name is known.
 
-    `identity` is that of the connection. A batch without a name may be under way all the same: the
-    process may have died while it was being created.
+    `identity` is that of the connection. A batch without a name may exist all the same, if the
+    process ended while it was being created.
     """
 
     file: str
@@ -79,37 +79,26 @@ class Submitted:
     batch: str | None = None
 
 
-class Identified(Protocol):
-    """Something that answers, as far as the key of a call is concerned."""
-
-    @property
-    def identity(self) -> str:
-        """A stable text for everything that decides the answer, without secrets."""
-
-
-def call_key(model: Identified, messages: Messages, trial: int) -> str:
+def call_key(identity: str, messages: Messages, trial: int) -> str:
     """Return the key of a question: the same for the same model, parameters, messages and trial.
 
-    The order of the keys inside a message does not matter.
+    `identity` is that of the model. The order of the keys in a message does not matter.
     """
-    question = _encode_canonically([model.identity, list(messages), trial])
+    question = _encode_canonically([identity, list(messages), trial])
     return hashlib.sha256(question.encode()).hexdigest()
 
 
 class Ledger(Protocol):
-    """Where finished calls are kept; used by one thread at a time."""
+    """Where finished calls are stored; used by one thread at a time."""
 
     def find(self, calls: Calls) -> Answers:
-        """Return the completions that are known, by the key of the call.
-
-        Failed calls are not among them.
-        """
+        """Return the stored completions by the key of the call, without failed ones."""
 
     def write(self, finished: FinishedCalls) -> None:
-        """Keep finished calls so that they outlive this process."""
+        """Store finished calls so that they outlive this process."""
 
     def settle(self, finished: FinishedCalls) -> None:
-        """Make sure that what was written outlives the machine as well."""
+        """Make sure that calls that were written outlive a crash of the machine too."""
 
 
 @dataclass
@@ -119,7 +108,7 @@ class MemoryLedger:
     kept: Answers = field(default_factory=dict)
 
     def find(self, calls: Calls) -> Answers:
-        """Return the completions that are known, by the key of the call."""
+        """Return the stored completions by the key of the call, without failed ones."""
         completions = {}
         for call in calls:
             completion = self.kept.get(call.key)
@@ -128,33 +117,31 @@ class MemoryLedger:
         return completions
 
     def write(self, finished: FinishedCalls) -> None:
-        """Keep finished calls."""
+        """Store finished calls."""
         self.kept.update((call.key, completion) for call, completion in finished)
 
     def settle(self, finished: FinishedCalls) -> None:
-        """Do nothing: memory is as safe as it gets."""
+        """Do nothing: memory cannot be made any safer."""
 
 
-def keep_calls(ledger: Ledger, finished: FinishedCalls) -> None:
-    """Keep finished calls; they are safe when this returns."""
+def save_calls(ledger: Ledger, finished: FinishedCalls) -> None:
+    """Store finished calls; they are on disk when this returns."""
     ledger.write(finished)
     ledger.settle(finished)
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of calls to one endpoint. What the model says of concurrency and rates wins over
-    these.
+    """The limits of calls to one endpoint; the model's own concurrency and rate take precedence.
 
-    In seconds: `attempt_seconds` is for one request, `call_seconds` for a call with all its
-    attempts, `wait_seconds` for the longest pause between two, also when the endpoint asks for
-    more, `first_wait` for the pause after the first error; it doubles after each further one (a
-    random part of it is waited). `reach_seconds` is how long a call is tried while no connection
-    was ever made, `failing_seconds` while the endpoint has never answered but with server errors.
-    `unreadable_attempts` is how many replies without
-    sense are asked for; an endpoint that sends them is not overloaded, and they may cost.
-    `max_bytes` holds for a body. `max_open` is how many connections this
-    process can have open, whatever the model says.
+    `attempt_seconds` is the time of one request, `call_seconds` that of a call with all its
+    attempts. `first_wait` is the pause after the first error; it doubles after each further one,
+    and a random part of it is waited. `wait_seconds` is the longest pause, even if the endpoint
+    asks for more. `reach_seconds` is how long a call is tried if no connection was ever made,
+    `failing_seconds` if the endpoint has answered only with server errors. `unreadable_attempts`
+    limits requests whose replies cannot be read: their endpoint is not overloaded, and they may
+    cost money. `max_bytes` is for one body. `max_open` is how many connections this process can
+    have open, whatever the model says.
     """
 
     max_concurrent: int = 64
@@ -172,16 +159,15 @@ class Limits:
     max_open: int | None = None
 
     def choose_concurrent(self, max_concurrent: int | None) -> int:
-        """Return how many requests are under way at once at most, with what the model says."""
+        """Return the maximum number of open requests, given the model's own setting."""
         most = max_concurrent or self.max_concurrent
         return min(most, self.max_open or most)
 
 
-def find_room() -> int | None:
-    """Return how many connections fit under the limit of open files of this process.
+def max_open_connections() -> int | None:
+    """Return how many connections fit under this process's limit of open files; None if unlimited.
 
-    None without one. One connection is tried where there may be room for it; RunError E502 where
-    there is none.
+    Raises RunError E502 if there is hardly room for one.
     """
     try:
         import resource
@@ -201,41 +187,44 @@ def find_room() -> int | None:
     return max(1, limit - taken - KEPT_FILES)
 
 
-def charge(price: Price | None, *tokens: float | None, is_batch: bool = False) -> float:
-    """Return what tokens cost, given in the order of `PRICED_NAMES`; nothing when no price is
-    known.
-    """
+def charge(
+    price: Price | None,
+    prompt: float | None,
+    completion: float | None,
+    cached: float | None = 0,
+    written: float | None = 0,
+    *,
+    is_batch: bool = False,
+) -> float:
+    """Return what tokens cost, given in the order of `PRICED_NAMES`; 0 if no price is known."""
     if price is None:
         return 0.0
-    counts = [count or 0 for count in (*tokens, 0, 0)]
-    prompt, completion, read, written, *_ = counts
+    read = cached or 0
+    write = written or 0
     read_price = price.prompt if price.cached is None else price.cached
     write_price = price.prompt if price.written is None else price.written
-    cost = price.prompt * max(0, prompt - read - written)
-    cost += price.completion * completion
-    cost += write_price * written
+    cost = price.prompt * max(0, (prompt or 0) - read - write)
+    cost += price.completion * (completion or 0)
+    cost += write_price * write
     cost += read_price * read
     if is_batch:
         cost /= 2
     return cost
 
 
-def charge_completion(price: Price | None, completion: Completion) -> float:
+def completion_cost(price: Price | None, completion: Completion) -> float:
     """Return what a completion cost."""
-    if price is None:
-        return 0.0
     tokens = [getattr(completion, name) for name in PRICED_NAMES]
-    is_batch = completion.source == BATCH_SOURCE
-    return charge(price, *tokens, is_batch=is_batch)
+    return charge(price, *tokens, is_batch=completion.source == BATCH_SOURCE)
 
 
 @dataclass
 class Budget:
-    """What may still be asked; shared by all models of a run, and safe for threads.
+    """What the models of a run may still be asked; safe for threads.
 
-    A call is counted once, however often it is retried; one that is already known is not counted.
-    `calls` and `spent` start with what the run has used before. Money is reserved before a call is
-    sent, and replaced by what the call cost.
+    A call counts once, however often it is retried; stored calls do not count. `calls` and `spent`
+    start with what the run has used before. Money is reserved before a call is sent, and replaced
+    by the actual cost.
     """
 
     max_calls: int | None = None
@@ -250,10 +239,9 @@ class Budget:
     )
 
     def reserve(self, cost: float) -> bool:
-        """Set money and one call aside; False means: calls under way must be settled first.
+        """Reserve money and one call; False means that open calls must be settled first.
 
-        Raises SolverError E305 when the next call would pass a limit, whatever those under way
-        cost.
+        Raises SolverError E305 if the next call would exceed a limit, whatever the open ones cost.
         """
         with self._lock:
             if self.max_calls is not None and self.calls >= self.max_calls:
@@ -275,34 +263,32 @@ class Budget:
             return True
 
     def admit(self, calls: int) -> None:
-        """Count calls that were sent before, by a process that did not live to see them
-        answered.
-        """
+        """Count calls that an earlier process sent without seeing them answered."""
         with self._lock:
             self.calls += calls
 
     def settle(self, reserved: float, cost: float) -> None:
-        """Replace what was set aside for a call by what it cost."""
+        """Replace the money reserved for a call by its cost."""
         with self._lock:
             self._reserved = max(0.0, self._reserved - reserved)
             self.spent += cost
 
 
 class Finished(NamedTuple):
-    """A call was made and has its completion, and the ledger has it."""
+    """A call has its completion, and the ledger has it."""
 
     call: Call
     completion: Completion
 
 
-class Remembered(NamedTuple):
-    """Calls of one purpose, at least one, that are not made: the ledger has their completions."""
+class Reused(NamedTuple):
+    """Calls of one purpose that are not made, because the ledger has their completions."""
 
     calls: FinishedCalls
 
 
 class Retried(NamedTuple):
-    """A call met an error and is sent again after `wait` seconds; `attempt` counts from 1."""
+    """A call failed and is sent again after `wait` seconds; `attempt` counts from 1."""
 
     call: Call
     why: str
@@ -310,10 +296,8 @@ class Retried(NamedTuple):
     attempt: int
 
 
-class BatchSeen(NamedTuple):
-    """A batch was looked at: its status as the endpoint names it, and how many of its calls are
-    done.
-    """
+class BatchPolled(NamedTuple):
+    """The status of a batch, in the endpoint's own words, and how many of its calls are done."""
 
     batch: str
     status: str
@@ -322,33 +306,30 @@ class BatchSeen(NamedTuple):
     is_over: bool
 
 
-class BatchLeft(NamedTuple):
-    """The waiting ends before a batch does.
-
-    It goes on at the endpoint, and can be collected later.
-    """
+class BatchPending(NamedTuple):
+    """The waiting has ended before the batch has; it can be collected later."""
 
     batch: str
     calls: int
 
 
-Event = Finished | Remembered | Retried | BatchSeen | BatchLeft
+Event = Finished | Reused | Retried | BatchPolled | BatchPending
 
-#: Hears every event, one at a time and in a hurry: the client waits for it. An AnswerkeyError that
-#: it raises stops the calls; those under way are finished and kept.
+#: Receives every event, one at a time; the client waits for it. An AnswerkeyError that it raises
+#: stops the calls; open ones are finished and stored.
 Watch = Callable[[Event], None]
 
 
 def ignore_event(_: Event) -> None:
-    """Hear nothing: nobody looks on."""
+    """Do nothing with an event."""
 
 
 @dataclass(frozen=True)
 class Clock:
-    """Time and chance as the client sees them; tests bring their own.
+    """Time and chance; tests replace them.
 
     `now` never goes back; `wall` is the time of day in seconds since 1970, for dates in headers.
-    `draw` gives numbers between 0 and 1.
+    `draw` returns numbers between 0 and 1.
     """
 
     now: Callable[[], float] = time.monotonic
@@ -363,9 +344,10 @@ class Clock:
     kw_only=True,
 )
 class CallSettings:
-    """How calls are made: where finished ones are kept, what they may cost, who hears of them.
+    """How calls are made: where finished ones are stored, what they may cost, who gets their
+    events.
 
-    `turn` is held while calls are under way; models that share an endpoint's limits share it.
+    `turn` is held while calls are open; models that share an endpoint's limits share it.
     """
 
     ledger: Ledger = field(default_factory=MemoryLedger)
@@ -385,8 +367,8 @@ def complete_calls(
 ) -> list[Completion]:
     """Return the completions in the order of the calls.
 
-    What is not stored under its key is sent, each key once. `send` tells `watch` of the calls that
-    it makes; the others are told of here.
+    Calls that are not stored are sent, each key once. `send` reports its own calls to `watch`; the
+    others are reported here.
     """
     remembered = []
     missing = {}
@@ -398,19 +380,19 @@ def complete_calls(
             repeated.append(call)
         else:
             missing[call.key] = call
-    _tell_remembered(remembered, stored, watch)
+    _report_reused(remembered, stored, watch)
     completions = dict(stored)
     if missing:
         completions.update(send(list(missing.values())))
-    _tell_remembered(repeated, completions, watch)
+    _report_reused(repeated, completions, watch)
     return [completions[call.key] for call in calls]
 
 
-def _tell_remembered(
+def _report_reused(
     calls: Calls,
     completions: Answers,
     watch: Watch,
 ) -> None:
     if calls:
         remembered = [(call, completions[call.key]) for call in calls]
-        watch(Remembered(remembered))
+        watch(Reused(remembered))

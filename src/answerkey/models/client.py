@@ -1,7 +1,7 @@
-"""Calling an endpoint: a plain function in front, an event loop behind it.
+"""Calls one endpoint: a plain function in front, an event loop behind it.
 
-calls ──► known to the journal? ──► Round ──► EndpointState (concurrency, rates) ──► HttpClient
-                                     └────► journal, then it counts
+calls ──► in the journal? ──► Round ──► EndpointState (concurrency, rates) ──► HttpClient
+                                └────► journal, and only then does a call count
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from answerkey.models.calls import (
     Finished,
     Limits,
     Retried,
-    charge_completion,
     complete_calls,
+    completion_cost,
 )
 from answerkey.models.endpoint import EndpointState
 from answerkey.models.providers import Connection
@@ -40,23 +40,22 @@ if TYPE_CHECKING:
     from answerkey.models.http import HttpClient
 
 LOG = logging.getLogger("answerkey.models")
-#: Bodies are ASCII, so that any text is safe.
+#: Bodies are ASCII, which is safe for any text.
 encode_body = json.JSONEncoder(separators=(",", ":"), default=str).encode
-#: Calls under way when all is stopped may still be answered, and are paid for; they get this long.
+#: How long open calls get after an interrupt: they may still be answered, and are paid for.
 GRACE_SECONDS = 5.0
-#: How often a call looks whether the budget has room again.
+#: How often a call checks whether the budget has room again.
 BUDGET_POLL_SECONDS = 0.05
-#: A waiting thread looks up this often, so that Ctrl-C is handled promptly, whichever thread the
-#: system gives it to.
+#: How often a waiting thread wakes up, so that Ctrl-C is handled promptly whichever thread the
+#: system delivers it to.
 SIGNAL_SECONDS = 0.25
-#: What was answered in the last moment is written within so many seconds, wherever it was sent
-#: from.
+#: How long the last answers may take to be written after the calls have been cut off.
 WRITE_SECONDS = 1.0
-#: The pause between two writings to a ledger: each costs as much as a few calls do.
+#: The pause between two writes to a ledger; each costs as much as a few calls.
 GATHER_SECONDS = 0.002
-#: The pause between two waits for the disk, which slow down the calls.
+#: The pause between two syncs to disk, which slow down the calls.
 SETTLE_SECONDS = 0.05
-#: While calls are made, Python looks for garbage after so many new objects.
+#: The threshold of Python's garbage collector while calls are made.
 GARBAGE_THRESHOLD = 200_000
 
 T = TypeVar("T")
@@ -72,9 +71,7 @@ def open_http(connection: Connection, limits: Limits) -> HttpClient:
 
 @contextmanager
 def collect_rarely() -> Iterator[None]:
-    """Have Python look for garbage rarely: it goes through all calls, which takes a fifth of the
-    time.
-    """
+    """Run the garbage collector rarely: visiting all calls would take a fifth of the time."""
     before = gc.get_threshold()
     is_changed = 0 < before[0] < GARBAGE_THRESHOLD
     if is_changed:
@@ -87,10 +84,10 @@ def collect_rarely() -> Iterator[None]:
 
 
 class ModelClient:
-    """Calls one endpoint, for one run; a context manager, closed in the end.
+    """Calls one endpoint for one run; a context manager.
 
-    `complete` may be used by several threads: one follows the other, so that a question of both is
-    sent once. `open_http` is what tests replace.
+    `complete` may be used from several threads, one at a time, so that a question of both is sent
+    once. Tests replace `open_http`.
     """
 
     def __init__(self, connection: Connection, settings: CallSettings | None = None) -> None:
@@ -101,23 +98,23 @@ class ModelClient:
         self.open_http = open_http
         self._http: HttpClient | None = None
         self.background = Background(f"answerkey-calls-{connection.name}")
-        #: Why the endpoint was given up.
+        #: Why the endpoint is no longer called.
         self.reason: AnswerkeyError | None = None
-        #: Calls that are under way after an interrupt.
+        #: The calls that an interrupt left open.
         self._stopping: Future[None] | None = None
         self._close = weakref.finalize(self, _shut_down, self.background, self.executor)
 
     def complete(self, calls: Calls) -> list[Completion]:
         """Return the completions in the order of the calls; each is in the ledger.
 
-        A call that failed for good has a completion with status ERROR. Raises SolverError E304 (the
-        key is refused), E305 (a limit is reached) or E306 (the endpoint cannot be reached), and
-        what the ledger raises; what was answered before is in the ledger. An endpoint that was
-        given up is not called again. Ctrl-C is raised at once; calls under way then have
+        A call that failed permanently has a completion with status ERROR. Raises SolverError E304
+        (the key is refused), E305 (a limit is reached) or E306 (the endpoint cannot be reached),
+        and errors of the ledger; earlier answers are in the ledger. After such an error the
+        endpoint is not called again. Ctrl-C is raised at once; open calls then have
         `GRACE_SECONDS`, for which `close` waits.
         """
         with self.settings.turn:
-            raise_if_interrupted()  # it may have come while others were calling
+            raise_if_interrupted()  # while this thread waited for its turn
             self._await_stopped()
             if self.reason is not None:
                 raise self.reason
@@ -127,7 +124,7 @@ class ModelClient:
             return complete_calls(calls, stored, self._send, settings.watch)
 
     def close(self) -> None:
-        """Close the connections and end the threads; twice does no harm."""
+        """Close the connections and end the threads; calling it twice is harmless."""
         try:
             self._await_stopped()
         finally:
@@ -140,7 +137,7 @@ class ModelClient:
         self.close()
 
     def start_http(self) -> HttpClient:
-        """Return the HTTP client, which is opened inside the event loop and closed with it."""
+        """Return the HTTP client, which is opened and closed inside the event loop."""
         if self._http is None:
             endpoint = self.endpoint
             self._http = self.open_http(endpoint.connection, endpoint.limits)
@@ -148,13 +145,13 @@ class ModelClient:
         return self._http
 
     def start_round(self, calls: Calls) -> Round:
-        """Return the calls as they are made here, one by one."""
+        """Return a round of these calls."""
         return Round(self, calls)
 
     def _send(self, calls: Calls) -> Answers:
         started = self.start_round(calls)
         try:
-            # An interrupt may come before `submit` returns, when calls are made already.
+            # An interrupt may arrive before `submit` returns, when calls are already being made.
             running = self.background.submit(started.run())
             with collect_rarely():
                 while not wait([running], timeout=SIGNAL_SECONDS).done:
@@ -168,7 +165,7 @@ class ModelClient:
             raise
 
     def _await_stopped(self) -> None:
-        """Wait until the calls that an interrupt left under way are written, or cut off."""
+        """Wait until the calls that an interrupt left open are written, or cut off."""
         running = self._stopping
         self._stopping = None
         if running is not None:
@@ -176,7 +173,7 @@ class ModelClient:
 
 
 def report_stop(calls: int) -> None:
-    """Say that the end waits for calls under way."""
+    """Log that open calls are being waited for."""
     why = "stopping: waiting up to %g s for replies under way (%d); a second Ctrl-C ends at once"
     LOG.warning(why, GRACE_SECONDS, calls)
 
@@ -187,10 +184,10 @@ def _shut_down(background: Background, executor: ThreadPoolExecutor) -> None:
 
 
 class Round:
-    """Makes calls with distinct keys, all of them unknown to the ledger.
+    """Makes calls with distinct keys that the ledger does not have.
 
-    A call holds its place until the ledger has it, whatever becomes of this process. So what a
-    sudden death loses is never more than there are connections.
+    A call keeps its slot until the ledger has it. So a crash of this process never loses more calls
+    than there are connections.
     """
 
     def __init__(self, client: ModelClient, calls: Calls) -> None:
@@ -215,7 +212,7 @@ class Round:
     async def run(self) -> Answers:
         """Return the completions by key.
 
-        Raise what made it stop. After `stop(None)`: what there is.
+        Raises the error that stopped it; after `stop(None)` it returns the completions so far.
         """
         self._task = asyncio.current_task()
         self._http = self._client.start_http()
@@ -227,7 +224,7 @@ class Round:
                 self._workers.add(worker)
             if self._workers:
                 await asyncio.wait(self._workers)
-            # Answered in the last moment; or the ledger has failed, and is tried again.
+            # The last answers; or the ledger has failed, and this tries again.
             if self._timer is not None:
                 self._timer.cancel()
             self._store()
@@ -241,14 +238,15 @@ class Round:
         return self._answered
 
     async def end(self) -> None:
-        """Stop, and wait until what is under way is stored, or cut off."""
+        """Stop, and wait until open calls are stored or cut off."""
         self.stop(None, grace=GRACE_SECONDS)
         if self._task is not None:
             await asyncio.wait([self._task])
 
     def stop(self, reason: BaseException | None, *, grace: float | None = None) -> None:
-        """Send nothing more. Requests under way get `grace` seconds (None: all they need) to be
-        answered.
+        """Send nothing more.
+
+        Open requests get `grace` seconds to be answered; None means as long as they need.
         """
         self._is_stopped = True
         self._reason = self._reason or reason
@@ -291,9 +289,9 @@ class Round:
             self._finished.append((call, completion))
 
     def _store(self) -> None:
-        """Store the calls that have finished since the last time; only now they count.
+        """Store the calls that have finished since the last time; only now do they count.
 
-        This is done here and not in a thread: it takes less time than to change threads.
+        Done on the event loop: it takes less time than a change of threads.
         """
         batch = self._finished
         if not batch:
@@ -302,19 +300,19 @@ class Round:
             self._settings.ledger.write(batch)
         except Exception as error:  # noqa: BLE001 - `run` raises it
             self.stop(error, grace=GRACE_SECONDS)
-            return  # nothing more is stored: `_finished` stays
+            return  # `_finished` stays, so nothing more is stored
         self._finished = []
         self._store_at = asyncio.get_running_loop().time() + GATHER_SECONDS
         for call, completion in batch:
             self._answered[call.key] = completion
-            self._tell(Finished(call, completion))
+            self._notify(Finished(call, completion))
         self._endpoint.concurrency.finish(len(batch))
         self._unsettled += batch
         if self._settling is None:
             self._settling = asyncio.create_task(self._settle())
 
     async def _settle(self) -> None:
-        """Wait for the disk, again and again; calls are made and stored meanwhile."""
+        """Sync to disk again and again, while further calls are made and stored."""
         while self._unsettled:
             batch = self._unsettled
             self._unsettled = []
@@ -328,9 +326,7 @@ class Round:
         self._settling = None
 
     async def _make(self, call: Call) -> Completion | None:
-        """Return the completion of a call, or None when the round is stopped before there is
-        one.
-        """
+        """Return the completion of a call; None if the round is stopped before there is one."""
         endpoint = self._endpoint
         budget = self._settings.budget
         price = self._settings.price
@@ -350,15 +346,15 @@ class Round:
         try:
             completion = await self._send(call, body)
             if completion is not None:
-                cost = charge_completion(price, completion)
+                cost = completion_cost(price, completion)
             return completion
         finally:
             budget.settle(reserved, cost)
 
     async def _send(self, call: Call, body: bytes) -> Completion | None:
-        """Send a request until there is a completion, if only an error.
+        """Send a request until it has a completion, which may be an error.
 
-        None when the round is stopped.
+        Returns None if the round is stopped.
         """
         endpoint = self._endpoint
         clock = endpoint.clock
@@ -373,11 +369,11 @@ class Round:
             self._sending.add(task)
             try:
                 seconds = retry.begin_attempt()
-                came = await self._http.send(request, seconds=seconds)
+                reply = await self._http.send(request, seconds=seconds)
             finally:
                 self._sending.discard(task)
             latency = clock.now() - begun
-            outcome = endpoint.judge(came, sent, latency)
+            outcome = endpoint.judge(reply, sent, latency)
             wait = retry.choose_wait(outcome, endpoint.health)
             reason = endpoint.health.note(outcome, is_final=wait is None)
             if reason is not None:
@@ -395,20 +391,18 @@ class Round:
                 )
             why = outcome.completion.error or outcome.label
             LOG.debug("sample %s: %s; retried in %.1f s", call.sample_id, why, wait)
-            self._tell(Retried(call, why, wait, retry.attempts))
+            self._notify(Retried(call, why, wait, retry.attempts))
             endpoint.concurrency.leave()
             await clock.sleep(wait)
             await endpoint.concurrency.enter(is_retry=True)
 
     async def _in_thread(self, work: Callable[[U], T], argument: U) -> T:
-        """Do something with the ledger, or with what is written beside it, outside the event
-        loop.
-        """
+        """Use the ledger outside the event loop."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._client.executor, work, argument)
 
-    def _tell(self, event: Event) -> None:
-        """Let who looks on hear an event; an error that this raises stops the calls."""
+    def _notify(self, event: Event) -> None:
+        """Pass an event on; an error of the listener stops the calls."""
         try:
             self._settings.watch(event)
         except AnswerkeyError as error:
@@ -416,9 +410,9 @@ class Round:
 
 
 class Background:
-    """Runs coroutines in its own thread until it is stopped.
+    """Runs coroutines in a thread of its own until it is stopped.
 
-    Works inside a notebook's loop as well. `on_stop` is done last, before the loop ends.
+    This also works inside a notebook's loop. `on_stop` runs last, before the loop ends.
     """
 
     def __init__(self, name: str) -> None:
@@ -429,7 +423,7 @@ class Background:
         self.on_stop: Callable[[], Coroutine[Any, Any, None]] | None = None
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start a coroutine; the thread is started with the first one."""
+        """Start a coroutine; the first one starts the thread."""
         if self._thread is None:
             self._thread = threading.Thread(
                 target=self._run,
@@ -444,7 +438,7 @@ class Background:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def stop(self) -> None:
-        """Cancel what is running, clean up, and end the thread; twice does no harm."""
+        """Cancel what is running, clean up, and end the thread; calling it twice is harmless."""
         if self._thread is not None and self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()

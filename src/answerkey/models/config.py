@@ -1,8 +1,7 @@
-"""Which model is meant, with which parameters and on whose behalf: names, model files, secrets,
-hosts.
+"""Model configs: names, parameters, secrets, and the hosts that may receive keys.
 
-What other packages need of models where none is called is here. Nothing is connected;
-`providers.connect` makes a connection of a `ModelConfig`. The table of providers is in `names`.
+This module has everything that other packages need when no model is called. Nothing is connected;
+`connections.connect` makes a connection from a `ModelConfig`. The providers are in `names`.
 """
 
 from __future__ import annotations
@@ -33,15 +32,15 @@ from answerkey.errors import (
 from answerkey.models.names import API_NAMES, PROVIDERS, ApiName
 from answerkey.models.responses import Body, Fields
 from answerkey.sandbox import Snippet
-from answerkey.types import Completion, Known, Request
+from answerkey.types import Completion, Request, SampleFacts
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-#: Whether the call cache is looked into, and written to; see `cache.CallCache`.
+#: Whether the call cache is read, and written; see `cache.CallCache`.
 CachePolicy = Literal["reuse", "update", "no-cache"]
-#: The function of a snippet that is a model, and that of the later era, which is given the messages
-#: in a mapping, as an endpoint is.
+#: The function of a snippet that is a model; that of the later era gets the messages in a mapping,
+#: as an endpoint does.
 INFERENCE_FUNCTION, LATER_INFERENCE_FUNCTION = "infer", "run_inference"
 OPTIONS_HINT = (
     "give the scorer a field `options` (a template that yields the texts of the "
@@ -49,14 +48,14 @@ OPTIONS_HINT = (
     "or the dataset a column `options`"
 )
 
-# Secrets, and the hosts that may have them.
+# Secrets, and the hosts that may receive them.
 
-#: Where a secret comes from: written in the very field, kept by the project (its `secrets`, its
-#: `.env`), or the caller's own (environment, a file outside the project, the Python call).
+#: Where a secret comes from: the field itself, the project (its `secrets`, its `.env`), or the
+#: caller (the environment, a file outside the project, the Python call).
 Origin = Literal["written", "project", "caller"]
-#: A shorter key is no secret ("none", "EMPTY"), and its letters may well be in an answer.
+#: A shorter key is not a secret ("none", "EMPTY"), and answers may well contain its letters.
 SHORTEST_KEY = 6
-#: What a name that holds a secret looks like; `MODEL_KEY` is none.
+#: The names of environment values that hold secrets; `MODEL_KEY` is not one of them.
 SECRET_NAME = re.compile(
     r"((API|ACCESS|SECRET|AUTH|PRIVATE)_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$",
     re.IGNORECASE,
@@ -72,7 +71,7 @@ _ODD = re.compile(r"[\s\\\x00-\x1f\x7f]")
 
 
 class Secret:
-    """A text that shows itself as `***`; only `reveal` gives it away.
+    """A text that is shown as `***`; only `reveal` returns it.
 
     Secrets with the same text are equal, wherever they come from.
     """
@@ -85,7 +84,7 @@ class Secret:
         remember_secret(text)
 
     def reveal(self) -> str:
-        """Return the text itself, for the one call that sends it."""
+        """Return the text, for the one call that sends it."""
         return self._text
 
     def __bool__(self) -> bool:
@@ -101,7 +100,7 @@ class Secret:
         return hash(self._text)
 
     def __reduce__(self) -> tuple[type[Secret], tuple[str]]:
-        raise TypeError("a secret is not stored")
+        raise TypeError("a secret must not be stored")
 
 
 @dataclass(frozen=True)
@@ -114,10 +113,10 @@ class Address:
 
 @dataclass(frozen=True)
 class Caller:
-    """What the caller brings: environment values, and hosts that may have the caller's keys.
+    """What the caller provides: environment values, and hosts that may receive the caller's keys.
 
-    `project_names` are those values that stand in a file of the project: they are not the caller's
-    word.
+    `project_names` are environment values that come from a file of the project, not from the
+    caller.
     """
 
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -131,12 +130,12 @@ class Caller:
         return cls(environment, allow_hosts=frozenset(allow_hosts))
 
     def find(self, name: str) -> str | None:
-        """Return an environment value; one that is blank counts as not set."""
+        """Return an environment value; a blank one counts as not set."""
         value = self.environment.get(name, "")
         return value.strip() or None
 
     def find_key(self, name: str) -> Secret | None:
-        """Return the key that an environment value holds."""
+        """Return the key in an environment value."""
         text = self.find(name)
         if text is None:
             return None
@@ -145,31 +144,33 @@ class Caller:
         return Secret(text, "caller")
 
     def find_address(self, name: str) -> Address | None:
-        """Return the URL that an environment value holds."""
+        """Return the URL in an environment value."""
         text = self.find(name)
         if text is None:
             return None
         return Address(text, is_callers=name not in self.project_names)
 
     def allows(self, url: str) -> bool:
-        """Return whether the caller allows a URL's host: alone, with its port, or by a URL."""
+        """Return whether the caller allows the host of a URL; hosts may be listed with a port or as
+        URLs.
+        """
         listed = ""
         if ALLOW_HOSTS not in self.project_names:
             listed = self.environment.get(ALLOW_HOSTS, "")
         parts = urlsplit(url)
         port = parts.port or _PORTS.get(parts.scheme)
-        host = tidy_host(parts.hostname or "")
+        host = normalise_host(parts.hostname or "")
         names = ",".join((*self.allow_hosts, listed))
         for name in names.translate(_BRACKETS).split(","):
             _, _, address = name.strip().rpartition("://")
             authority, _, _ = address.partition("/")
-            if tidy_host(authority) in {host, f"{host}:{port}"}:
+            if normalise_host(authority) in {host, f"{host}:{port}"}:
                 return True
         return False
 
 
-def tidy_host(host: str) -> str:
-    """Return a host's name in the one form that names are compared in."""
+def normalise_host(host: str) -> str:
+    """Return a host name in the form in which names are compared."""
     host = host.lower().rstrip(".")
     try:
         return host.encode("idna").decode()
@@ -178,8 +179,8 @@ def tidy_host(host: str) -> str:
 
 
 def is_loopback(url: str) -> bool:
-    """Return whether a URL leads to this machine: `localhost`, 127.0.0.0/8 or ::1."""
-    host = tidy_host(urlsplit(url).hostname or "")
+    """Return whether a URL points to this machine: `localhost`, 127.0.0.0/8 or ::1."""
+    host = normalise_host(urlsplit(url).hostname or "")
     if host == "localhost":
         return True
     try:
@@ -191,9 +192,9 @@ def is_loopback(url: str) -> bool:
 
 
 def check_url(url: str, model: str) -> str:
-    """Return a URL that can be called.
+    """Return the URL of a model if it can be called.
 
-    SpecError for one that cannot, or holds a secret or a parameter.
+    Raises SpecError if it cannot, or if it contains a secret or a parameter.
     """
     remember_url(url)
     try:
@@ -206,7 +207,7 @@ def check_url(url: str, model: str) -> str:
     hint = "leave it out of the URL, and use `api_key` or `custom_headers`"
     if "@" in parts.netloc:
         raise SpecError(
-            "E117", f"model `{model}`: the URL holds a user name or password", hint=hint
+            "E117", f"model `{model}`: the URL contains a user name or password", hint=hint
         )
     if not is_whole or "{" in parts.netloc or _ODD.search(url):
         shown = url.partition("?")[0]
@@ -217,7 +218,9 @@ def check_url(url: str, model: str) -> str:
         )
     for name, _ in parse_qsl(parts.query, keep_blank_values=True):
         if _SECRET_QUERY.fullmatch(name):
-            raise SpecError("E117", f"model `{model}`: the URL holds a secret, `{name}`", hint=hint)
+            raise SpecError(
+                "E117", f"model `{model}`: the URL contains a secret, `{name}`", hint=hint
+            )
         if name in GENERATION_PARAMETERS or name.startswith(EXTRA):
             raise SpecError(
                 "E108",
@@ -228,12 +231,12 @@ def check_url(url: str, model: str) -> str:
     return url
 
 
-# Parameters: of built-in models, and of generation.
+# Parameters of built-in models and of generation.
 
 
 @dataclass(frozen=True)
-class GenerationParameter:
-    """One parameter behind `?` of a model's name; the type of its default is its own."""
+class ModelParameter:
+    """A parameter after the `?` of a model name; its type is that of its default."""
 
     default: str | int | float | bool
     minimum: float = -inf
@@ -241,7 +244,7 @@ class GenerationParameter:
     allowed: tuple[str, ...] = ()
 
     def read(self, text: str) -> str | int | float | bool:
-        """Return the value of a text; ValueError says what is expected."""
+        """Return the value of a text; the ValueError of an invalid text says what is expected."""
         if isinstance(self.default, bool):
             if text not in {"true", "false"}:
                 raise ValueError("`true` or `false`")
@@ -271,9 +274,9 @@ class GenerationParameter:
 
 
 def split_query(name: str, query: str) -> dict[str, str]:
-    """Return what stands behind `?` in a model's name.
+    """Return the parameters after the `?` of a model name.
 
-    SpecError E301 for a name that is there twice.
+    Raises SpecError E301 if one is given twice.
     """
     if not query:
         return {}
@@ -294,12 +297,12 @@ def split_query(name: str, query: str) -> dict[str, str]:
 def read_parameters(
     name: str,
     texts: Mapping[str, str],
-    parameters: Mapping[str, GenerationParameter],
+    parameters: Mapping[str, ModelParameter],
     further_names: Iterable[str] = (),
 ) -> Body:
-    """Return the values of the parameters that are given; SpecError E301 for anything else.
+    """Return the values of the given parameters; raise SpecError E301 for unknown or invalid ones.
 
-    `further_names` are parameters that may stand there, too, and were taken out before.
+    `further_names` are valid parameters that were taken out before.
     """
     values: Body = {}
     for key, text in texts.items():
@@ -321,11 +324,11 @@ def read_parameters(
     return values
 
 
-#: How hard a model is to think, in the words of any API; an endpoint knows some of them.
+#: How hard a model should think, in the words of all APIs; an endpoint knows some of them.
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max", "default"]
-#: Whether thoughts in a reply's text are taken out of it, or stay.
+#: Whether thoughts are removed from the text of a reply, or stay in it.
 Thinking = Literal["split", "keep"]
-#: What stands before the name of a parameter behind `?` that is sent as it is.
+#: The prefix of parameters after `?` that are sent as they are.
 EXTRA = "extra_body."
 _SECRET_PARAMETER = re.compile(
     r"((api|access|secret|auth|private)[-_]?key|((api|access|auth|bearer)[-_]?)?token|(client[-_]?)?secret"
@@ -336,10 +339,10 @@ _SECRET_PARAMETER = re.compile(
 
 @dataclass(frozen=True)
 class Generation:
-    """What is sent beside the messages; None leaves it to the endpoint.
+    """The generation parameters; None leaves a parameter to the endpoint.
 
-    `extra_body` are further fields of the request's body, sent as they are. `thinking` says how the
-    reply is read, and is not sent.
+    `extra_body` are additional fields of the request body, sent as they are. `thinking` decides how
+    the reply is read, and is not sent.
     """
 
     temperature: float | None = None
@@ -355,7 +358,7 @@ class Generation:
     extra_body: Fields | None = None
 
     def given(self) -> Body:
-        """Return what is set, by name; what is listed for `stop` is a list."""
+        """Return the parameters that are set, by name; `stop` as a list."""
         return dict(self._given)
 
     @cached_property
@@ -366,14 +369,14 @@ class Generation:
         return values
 
     def sent(self) -> Body:
-        """Return what is set of the parameters that are sent under a name of the API."""
+        """Return the parameters that are set and have a name in the API."""
         sent = self.given()
         sent.pop("thinking", None)
         sent.pop("extra_body", None)
         return sent
 
     def over(self, farther: Self) -> Self:
-        """Return `farther` with what is set here in its place; `extra_body` field by field."""
+        """Return `farther` overridden by the parameters set here; `extra_body` field by field."""
         set_here = {name: getattr(self, name) for name in self._given}
         if self.extra_body is not None and farther.extra_body is not None:
             set_here["extra_body"] = {**farther.extra_body, **self.extra_body}
@@ -381,40 +384,34 @@ class Generation:
 
     @property
     def wants_logprobs(self) -> bool:
-        """Whether log probabilities are asked for.
-
-        `top_logprobs` or `echo` alone ask for them too.
-        """
+        """Whether log-probabilities are requested, also by `top_logprobs` or `echo` alone."""
         if self.logprobs is not None:
             return self.logprobs
         return self.top_logprobs is not None or bool(self.echo)
 
 
-GENERATION_PARAMETERS: dict[str, GenerationParameter] = {
-    "temperature": GenerationParameter(0.0, minimum=0),
-    "top_p": GenerationParameter(0.0, minimum=0, maximum=1),
-    "max_tokens": GenerationParameter(0, minimum=1),
-    "seed": GenerationParameter(0),
-    "stop": GenerationParameter(""),
-    "logprobs": GenerationParameter(default=False),
-    "top_logprobs": GenerationParameter(0, minimum=0),
-    "echo": GenerationParameter(default=False),
-    "reasoning_effort": GenerationParameter("", allowed=get_args(Effort)),
-    "thinking": GenerationParameter("", allowed=get_args(Thinking)),
+GENERATION_PARAMETERS: dict[str, ModelParameter] = {
+    "temperature": ModelParameter(0.0, minimum=0),
+    "top_p": ModelParameter(0.0, minimum=0, maximum=1),
+    "max_tokens": ModelParameter(0, minimum=1),
+    "seed": ModelParameter(0),
+    "stop": ModelParameter(""),
+    "logprobs": ModelParameter(default=False),
+    "top_logprobs": ModelParameter(0, minimum=0),
+    "echo": ModelParameter(default=False),
+    "reasoning_effort": ModelParameter("", allowed=get_args(Effort)),
+    "thinking": ModelParameter("", allowed=get_args(Thinking)),
 }
 
 
 def nest(path: str, value: object) -> Body:
-    """Return a value as the only field at a path; dots lead into objects."""
+    """Return an object with the value at a path; dots separate the names."""
     name, dot, inner_path = path.partition(".")
     return {name: nest(inner_path, value) if dot else value}
 
 
 def merge_bodies(first: Fields, second: Fields) -> Body:
-    """Return two JSON objects as one.
-
-    Objects that both have are merged, of other values the second wins.
-    """
+    """Return two JSON objects as one; common objects are merged, else the second value wins."""
     merged = dict(first)
     for name, value in second.items():
         present = merged.get(name)
@@ -426,7 +423,7 @@ def merge_bodies(first: Fields, second: Fields) -> Body:
 
 
 def find_secret_name(body: object) -> str | None:
-    """Return the name of the first field of a JSON value that is named like a secret."""
+    """Return the first field name in a JSON value that sounds like a secret."""
     if isinstance(body, Mapping):
         for name, value in body.items():
             if _SECRET_PARAMETER.fullmatch(str(name)):
@@ -437,9 +434,9 @@ def find_secret_name(body: object) -> str | None:
 
 
 def _read_extra(texts: Mapping[str, str]) -> Body | None:
-    """Return the body of `extra_body.NAME=VALUE`, where dots part names.
+    """Return the body for parameters `extra_body.NAME=VALUE`; dots separate names.
 
-    What is no JSON is a text.
+    A value that is not JSON is a text.
     """
     body: Body = {}
     for path, text in texts.items():
@@ -452,19 +449,19 @@ def _read_extra(texts: Mapping[str, str]) -> Body | None:
     return body or None
 
 
-# Models, as files and names state them.
+# Models, as files and names describe them.
 
 
 @dataclass(frozen=True)
 class Adapter:
-    """The two templates of an adapter, as they are written."""
+    """The two templates of an adapter, as written."""
 
     key: str
     process_input: str
     process_output: str
 
     def parts(self) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
-        """Return the field, the source, and the names that can be read, of each template."""
+        """Return the field, the source and the visible names of each template."""
         return (
             ("process_input", self.process_input, ("input", "model_info", "kwargs")),
             ("process_output", self.process_output, ("body", "status_code")),
@@ -473,7 +470,7 @@ class Adapter:
 
 @dataclass(frozen=True)
 class ProviderConfig:
-    """A model of a provider; without one, of an OpenAI-compatible endpoint at `base_url`."""
+    """A model of a provider, or else of an OpenAI-compatible endpoint at `base_url`."""
 
     provider: str | None
     model: str
@@ -484,7 +481,7 @@ class ProviderConfig:
 
 @dataclass(frozen=True)
 class CustomConfig:
-    """A model behind a URL; without an adapter of the user's own it has the API `api`.
+    """A model behind a URL. Without an adapter it has the API `api`.
 
     `trusted_ca` are certificates (PEM text) that are trusted instead of the system's.
     """
@@ -500,7 +497,7 @@ class CustomConfig:
 
 @dataclass(frozen=True)
 class InferenceConfig:
-    """A model that is a Python snippet; `seconds` is what one call may take."""
+    """A model that is a Python snippet; `seconds` limits one call."""
 
     snippet: Snippet
     environment: Mapping[str, Secret] = field(default_factory=dict)
@@ -511,7 +508,7 @@ class InferenceConfig:
 class FunctionConfig:
     """A model that is a function `(messages) -> reply`, or an object with `complete`.
 
-    An async function is called in `loop`, or in its own.
+    An async function runs in `loop`, or in an event loop of its own.
     """
 
     function: Any
@@ -519,7 +516,7 @@ class FunctionConfig:
 
     @property
     def is_async(self) -> bool:
-        """Whether it is a coroutine function, or an object that is called like one."""
+        """Whether it is a coroutine function, or an object whose `__call__` is one."""
         method = getattr(self.function, "__call__", None)  # noqa: B004 - of an object
         is_coroutine = inspect.iscoroutinefunction
         return is_coroutine(self.function) or is_coroutine(method)
@@ -530,7 +527,7 @@ class FunctionConfig:
         own_name = getattr(self.function, "name", None)
         if isinstance(own_name, str):
             return own_name
-        inner = getattr(self.function, "func", self.function)  # of a partial
+        inner = getattr(self.function, "func", self.function)  # of a `functools.partial`
         type_name = type(inner).__qualname__
         name = str(getattr(inner, "__qualname__", type_name))
         return name.rpartition("<locals>.")[2].strip("<>")
@@ -538,9 +535,9 @@ class FunctionConfig:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """A model that can be opened: `name` as it is shown, how it is reached, and on whose behalf.
+    """A model that can be opened: its name, how it is reached, and on whose behalf.
 
-    Without `config` it is only named, and cannot be called.
+    Without `config` it is only named and cannot be called.
     """
 
     name: str
@@ -553,7 +550,7 @@ class ModelConfig:
 
     @property
     def snippets(self) -> tuple[Snippet, ...]:
-        """The user's code that would run."""
+        """The user's code that the model would run."""
         if isinstance(self.config, InferenceConfig):
             return (self.config.snippet,)
         return ()
@@ -563,8 +560,8 @@ class ModelConfig:
 class Price:
     """What one token costs, in the currency of the limit.
 
-    `cached` is for a token of the prompt that the provider's cache knew, `written` for one that it
-    took in; without them such tokens cost what others do. A batch costs half.
+    `cached` is the price of a prompt token from the provider's cache, `written` that of one written
+    to it; None means the ordinary price. A batch costs half.
     """
 
     prompt: float
@@ -574,7 +571,7 @@ class Price:
 
 
 class Model(Protocol):
-    """Who answers. `name` is what the user wrote; `is_simulated` marks every summary and report."""
+    """Something that answers; `is_simulated` marks every summary and report."""
 
     @property
     def name(self) -> str:
@@ -582,23 +579,23 @@ class Model(Protocol):
 
     @property
     def is_simulated(self) -> bool:
-        """Whether the completions are made up from the key."""
+        """Whether the completions are made up from the answer key."""
 
     def complete(self, requests: Sequence[Request]) -> list[Completion]:
         """Return one completion for each request, in order."""
 
 
 class RankingModel(Model, Protocol):
-    """A model that can also say how likely continuations are."""
+    """A model that can also rate continuations."""
 
     def loglikelihoods(
         self, requests: Sequence[Request], continuations: Sequence[Sequence[str]]
     ) -> list[Completion]:
-        """Return one completion for each request, whose `logprobs` rank its continuations."""
+        """Return a completion for each request, whose `logprobs` rank its continuations."""
 
 
 def has_loglikelihoods(model: Model | None) -> TypeGuard[RankingModel]:
-    """Return whether a model can say how likely continuations are."""
+    """Return whether a model can rate continuations."""
     return bool(getattr(model, "has_loglikelihoods", False))
 
 
@@ -606,7 +603,7 @@ def read_model(
     model: object,
     loop: AbstractEventLoop | None = None,
 ) -> str | ModelConfig | None:
-    """Return what the caller gives as a model: a name as it is, code as its config."""
+    """Return what the caller passed as a model: a name unchanged, code as a config."""
     if isinstance(model, str | ModelConfig | None):
         return model
     if isinstance(model, type):
@@ -621,10 +618,10 @@ def read_model(
     raise SpecError("E301", message, hint=hint)
 
 
-def missing_parts(model: Model, knowledge: Known | None) -> frozenset[str]:
-    """Return what the model must know of every sample and nobody can tell it: `choices`, `truth`.
+def missing_facts(model: Model, knowledge: SampleFacts | None) -> frozenset[str]:
+    """Return the facts that the model needs about every sample and nobody provides.
 
-    Option texts are not among them: they may also come from the dataset.
+    Option texts are not among them, because they may also come from the dataset.
     """
     needs: frozenset[str] = getattr(model, "needs", frozenset())
     if knowledge is not None:
@@ -633,9 +630,9 @@ def missing_parts(model: Model, knowledge: Known | None) -> frozenset[str]:
 
 
 def sees_samples(model: Model | None) -> bool:
-    """Return whether a model may be told of samples beside what it is asked.
+    """Return whether a model may see samples besides the messages.
 
-    One behind an endpoint is not. Unless its replies are constrained to the choices.
+    A model behind an endpoint does not, unless its replies are constrained to the choices.
     """
     return bool(getattr(model, "sees_samples", True))
 
@@ -653,9 +650,9 @@ def read_name(
     is_callers: bool,
     place: Place | None = None,
 ) -> ModelConfig:
-    """Return the model that a live name stands for; SpecError E301 for a name that is not complete.
+    """Return the model config for a live name; raise SpecError E301 for an incomplete name.
 
-    `is_callers`: the caller wrote the name, not a file of the project.
+    `is_callers` means that the caller wrote the name, not a file of the project.
     """
     remember_url(name)
     allowed = ["api", f"{EXTRA}NAME"]
@@ -673,8 +670,8 @@ def read_name(
         if key.startswith(EXTRA):
             holder = extra
         elif provider is None and _ADDRESS_QUERY.fullmatch(key):
-            # What the address needs stays in it, and a secret, which is refused when the address is
-            # looked at.
+            # Parameters of the address stay in it; a secret too, which is refused when the address
+            # is checked.
             holder = address
         holder[key] = text
     api = _read_api(name, parameters.pop("api", None))
@@ -691,11 +688,11 @@ def read_name(
 
 
 def _split_url_name(name: str) -> tuple[str, str, str]:
-    """Return the base URL, its query, and the model of a name such as `http://HOST/v1?a=b#NAME`."""
+    """Return the base URL, the query and the model of a name such as `http://HOST/v1?a=b#NAME`."""
     address, _, model = name.partition("#")
     start, _, query = address.partition("?")
     if not model or "?" in model:
-        hint = f"add the model's name behind `#`: `{start}#NAME`"
+        hint = f"add the model's name after `#`: `{start}#NAME`"
         raise SpecError("E301", f"model `{name}` names no model at that address", hint=hint)
     scheme, _, host = start.partition("://")
     return f"{scheme.lower()}://{host}", query, model

@@ -1,6 +1,6 @@
-"""From a model's config to its connection: which URL is called, and with which key.
+"""Turns a model config into a connection: the URL that is called, and the key that is sent.
 
-A key of the caller goes to the provider's own host, to a host that the caller named, and to this
+A key of the caller goes to the provider's own host, to hosts that the caller named, and to this
 machine. A host that a project file names for it is refused until the caller allows it: a file from
 elsewhere must not be able to collect keys.
 """
@@ -18,22 +18,19 @@ from answerkey.models.config import (
     Address,
     Caller,
     CustomConfig,
-    FunctionConfig,
     Generation,
-    InferenceConfig,
     ModelConfig,
     ProviderConfig,
     Secret,
     check_url,
     find_secret_name,
     is_loopback,
-    read_name,
-    tidy_host,
+    normalise_host,
 )
 from answerkey.models.names import PROVIDERS, ApiName, Provider
 from answerkey.models.providers import APIS, AZURE_HOSTS, AdapterApi, Api, Connection
 
-#: The key for endpoints that are named by their URL.
+#: The environment variable with the key for endpoints that are named by URL.
 URL_KEY = "ANSWERKEY_API_KEY"
 
 Headers = dict[str, Secret | str]
@@ -46,36 +43,26 @@ _HEADER_TEXT = re.compile(r"[\t\x20-\x7e]*")
 _OWN_FIELDS = frozenset(
     {"model", "messages", "system", "prompt", "contents", "systemInstruction", "stream"}
 )
-#: Headers that are the sender's own business.
+#: Headers that a model file cannot set.
 _OWN_HEADERS = frozenset(
     {"host", "content-length", "content-type", "transfer-encoding", "connection"}
 )
 
 
-def connect(model: str | ModelConfig, *, caller: Caller | None = None) -> Connection:
-    """Return the connection of a live model; a name is taken as the caller's word.
+def connect(model: ModelConfig) -> Connection:
+    """Return the connection of a live model.
 
-    SpecError E301 (no such model, or none that can be called), E108 (a value that does not fit),
-    E117 (a key that may not go there). A key that is not set is no error yet: see
-    `Connection.require_key`.
+    Raises SpecError E301 (a model that cannot be called), E108 (an invalid value) or E117 (a key
+    that must not go there). A missing key is no error yet: see `Connection.require_key`.
     """
-    if isinstance(model, str):
-        caller = caller or Caller.of_process()
-        model = read_name(model, caller=caller, is_callers=True)
     config = model.config
-    if config is None:
+    if not isinstance(config, ProviderConfig | CustomConfig):
         raise SpecError(
             "E301",
             f"model `{model.name}` is a placeholder: it cannot be called",
             where=model.place,
             hint="bring recorded completions with `--completions FILE`, or choose one such as "
             "`builtin/random`",
-        )
-    if isinstance(config, InferenceConfig | FunctionConfig):
-        raise SpecError(
-            "E301",
-            f"model `{model.name}` is Python code: there is nothing to connect to",
-            where=model.place,
         )
     try:
         if isinstance(config, ProviderConfig):
@@ -98,11 +85,11 @@ def connect(model: str | ModelConfig, *, caller: Caller | None = None) -> Connec
     )
 
 
-# Providers, and endpoints that are named by their URL.
+# Providers, and endpoints that are named by URL.
 
 
 def _connect_provider(config: ProviderConfig, model: ModelConfig) -> Connection:
-    """Connect to a provider, or to the URL of an endpoint."""
+    """Connect to a provider, or to an endpoint that is named by URL."""
     name = config.provider
     provider = Provider(None) if name is None else PROVIDERS[name]
     base = _find_base(config, provider, model)
@@ -123,7 +110,7 @@ def _connect_provider(config: ProviderConfig, model: ModelConfig) -> Connection:
         api,
         _find_endpoint(api, url, config.model),
         config.model,
-        headers=_hold_key(api, key),
+        headers=_build_headers(api, key),
         key=key or None,
         missing_key=variable if needs_key else None,
         key_source=key_source,
@@ -131,7 +118,7 @@ def _connect_provider(config: ProviderConfig, model: ModelConfig) -> Connection:
 
 
 def _find_base(config: ProviderConfig, provider: Provider, model: ModelConfig) -> Address:
-    """Return the base URL: of the config, of the environment, or the provider's own."""
+    """Return the base URL of the config, of the environment, or the provider's own."""
     name = config.provider or ""
     base_name = f"{name.upper()}_BASE_URL"
     base = config.base_url or model.caller.find_address(base_name)
@@ -147,10 +134,10 @@ def _find_base(config: ProviderConfig, provider: Provider, model: ModelConfig) -
 
 
 def _choose_key_variable(provider: str | None, url: str, caller: Caller) -> str:
-    """Return which environment variable holds the key, or would hold it.
+    """Return the environment variable that holds the key, or would hold it.
 
-    A provider's key does not go to another host only because no better key is set; OpenAI's does to
-    this machine.
+    A provider's key never goes to another host just because no better key is set. The exception is
+    OpenAI's key, which may go to this machine.
     """
     if provider is None and caller.find(URL_KEY) is not None:
         return URL_KEY
@@ -158,7 +145,7 @@ def _choose_key_variable(provider: str | None, url: str, caller: Caller) -> str:
     if owner is None and url.startswith("https://"):
         owner = _find_provider(url)
     if owner is None:
-        # As most users of servers on this machine set it.
+        # Most users of servers on this machine set this variable.
         if is_loopback(url) and caller.find("OPENAI_API_KEY") is not None:
             return "OPENAI_API_KEY"
         return URL_KEY
@@ -177,7 +164,7 @@ def _connect_custom(config: CustomConfig, model: ModelConfig) -> Connection:
         url = _find_endpoint(api, url, config.model)
     for secret in (config.api_key, *config.headers.values()):
         _guard_key(secret, config.address, model, "key")
-    headers = _hold_key(api, config.api_key)
+    headers = _build_headers(api, config.api_key)
     _add_headers(headers, config, model)
     adapter = None
     if config.adapter is not None:
@@ -194,21 +181,21 @@ def _connect_custom(config: CustomConfig, model: ModelConfig) -> Connection:
 
 
 def _add_headers(headers: Headers, config: CustomConfig, model: ModelConfig) -> None:
-    """Add the headers of a model file to those of its API."""
+    """Add the headers of a model file to those of the API."""
     for name, value in config.headers.items():
         if not _HEADER_NAME.fullmatch(name) or name.lower() in _OWN_HEADERS:
-            raise SpecError("E108", f"model `{model.name}`: {name!r} cannot be a header of yours")
-        # Each name once, whatever its case: the file's own wins.
+            raise SpecError("E108", f"model `{model.name}`: the header {name!r} cannot be set")
+        # Names are unique, ignoring case; the model file's header wins.
         for present_name in list(headers):
             if present_name.lower() == name.lower():
                 del headers[present_name]
-        # A value that is plainly no secret takes part in the identity.
+        # A value that is clearly not a secret is part of the identity.
         is_plain = value.origin == "written" and not _AUTH_HEADER.fullmatch(name)
         headers[name] = value.reveal() if is_plain else value
 
 
 def _find_api(name: ApiName, url: str, provider: str | None = None) -> Api:
-    """Return the API as the provider, or the host at a URL, has it."""
+    """Return the API as the provider, or the host of a URL, speaks it."""
     api = APIS[name]
     is_azure = provider == "azure" or _host_of(url).endswith(AZURE_HOSTS)
     owner = "azure" if is_azure else _find_provider(url) or provider
@@ -226,7 +213,7 @@ def _find_api(name: ApiName, url: str, provider: str | None = None) -> Api:
 
 
 def _find_endpoint(api: Api, base: str, model: str | None) -> str:
-    """Return the URL below a base URL; one that is an endpoint already stays as it is."""
+    """Return the endpoint below a base URL; an endpoint is returned unchanged."""
     parts = urlsplit(base)
     path = parts.path.rstrip("/")
     name = quote(model or "", safe="")
@@ -239,8 +226,8 @@ def _find_endpoint(api: Api, base: str, model: str | None) -> str:
     return parts._replace(path=path, fragment="").geturl()
 
 
-def _hold_key(api: Api, key: Secret | None) -> Headers:
-    """Return the headers of an API, with a key where there is one."""
+def _build_headers(api: Api, key: Secret | None) -> Headers:
+    """Return the headers of an API, with the key if there is one."""
     headers: Headers = dict(api.headers)
     if key:
         headers[api.key_header] = Secret(f"{api.key_start}{key.reveal().strip()}", key.origin)
@@ -248,11 +235,11 @@ def _hold_key(api: Api, key: Secret | None) -> Headers:
 
 
 def _host_of(url: str) -> str:
-    return tidy_host(urlsplit(url).hostname or "")
+    return normalise_host(urlsplit(url).hostname or "")
 
 
 def _find_provider(url: str) -> str | None:
-    """Return the provider whose own host a URL names."""
+    """Return the provider that owns the host of a URL."""
     host = _host_of(url)
     for name, provider in PROVIDERS.items():
         if provider.owns(host):
@@ -268,10 +255,10 @@ def _guard_key(
     *,
     is_allowed: bool = False,
 ) -> None:
-    """Raise SpecError E117 when a key of the caller would go to a host that may not have it.
+    """Raise SpecError E117 if a key of the caller would go to a host that must not receive it.
 
-    `is_allowed`: the host is the provider's own. One of another provider may have a key that is not
-    known as that of a third. Both count only over TLS.
+    `is_allowed` means that the host is the provider's own. The host of a provider may also receive
+    a key that is not known to be another provider's. Both only over TLS.
     """
     url = address.url
     if not secret or secret.origin != "caller" or address.is_callers:
@@ -292,7 +279,7 @@ def _guard_key(
 
 
 def _is_key_of_another(secret: Secret, provider: str, caller: Caller) -> bool:
-    """Return whether a key is known as that of another provider."""
+    """Return whether a key is known to be another provider's."""
     text = secret.reveal().strip()
     for name, details in PROVIDERS.items():
         variables = (f"{name.upper()}_API_KEY", details.key)
@@ -301,11 +288,13 @@ def _is_key_of_another(secret: Secret, provider: str, caller: Caller) -> bool:
     return False
 
 
-# What cannot be sent.
+# Checks of what is sent.
 
 
 def _check_connection(connection: Connection, generation: Generation) -> None:
-    """Raise SpecError E108 for parameters that cannot be sent, E117 for secrets that may not be."""
+    """Raise SpecError E108 for parameters that cannot be sent, E117 for secrets that must not be
+    sent.
+    """
     _check_supported(connection, generation)
     _check_generation(connection.name, generation)
     for name, text in connection.reveal_headers().items():
@@ -313,7 +302,7 @@ def _check_connection(connection: Connection, generation: Generation) -> None:
             raise SpecError(
                 "E117",
                 f"model `{connection.name}`: the value of the header `{name}` cannot be sent",
-                hint="it holds a line break, or characters other than ASCII",
+                hint="it contains a line break, or characters other than ASCII",
             )
     if connection.trusted_ca is not None:
         _check_certificates(connection.name, connection.trusted_ca)
@@ -327,7 +316,7 @@ def _check_supported(connection: Connection, generation: Generation) -> None:
     hint = "leave it out of `generation`, or read `kwargs` in `process_input`"
     if isinstance(connection.api, Api):
         apis = [name for name, api in APIS.items() if not api.unsupported & unfit]
-        hint = "leave it out of `generation`; a field of the endpoint's own can be sent with "
+        hint = "leave it out of `generation`; send a field of the endpoint's own with "
         hint += f"`extra_body` (`?{EXTRA}NAME=`)"
         if apis:
             hint += f"; APIs that have it: {listing(apis)}"
@@ -339,19 +328,19 @@ def _check_supported(connection: Connection, generation: Generation) -> None:
 
 
 def _check_generation(name: str, generation: Generation) -> None:
-    """Raise SpecError for parameters that exclude each other, or that may not be sent."""
+    """Raise SpecError for additional fields that must not be sent."""
     extra = generation.extra_body or {}
     for field in extra:
         if field in _OWN_FIELDS or field in GENERATION_PARAMETERS:
             raise SpecError(
                 "E108",
                 f"model `{name}`: `{field}` of `extra_body` is set by answerkey itself",
-                hint="leave it out of `extra_body`; parameters of `generation` stand there",
+                hint="leave it out of `extra_body`; write parameters under `generation`",
             )
     if (secret_name := find_secret_name(extra)) is not None:
         raise SpecError(
             "E117",
-            f"model `{name}`: `extra_body` holds a secret, `{secret_name}`",
+            f"model `{name}`: `extra_body` contains a secret, `{secret_name}`",
             hint="use `api_key` or `custom_headers`",
         )
 
@@ -364,6 +353,6 @@ def _check_certificates(name: str, text: str) -> None:
     except (ssl.SSLError, ValueError):
         raise SpecError(
             "E108",
-            f"model `{name}`: `trusted_ca` holds no certificate that can be read",
-            hint="it holds the text of a PEM file: `trusted_ca: !include certificates.pem`",
+            f"model `{name}`: `trusted_ca` contains no readable certificate",
+            hint="it must be the text of a PEM file: `trusted_ca: !include certificates.pem`",
         ) from None

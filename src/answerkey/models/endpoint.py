@@ -1,4 +1,4 @@
-"""One endpoint as all calls to it see it: how many requests are sent to it, and when."""
+"""The limits of one endpoint: how many requests it gets at a time, and how often."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from answerkey.models.retry import (
 )
 from answerkey.types import Completion
 
-#: How many requests may be under way at the start.
+#: How many requests may be open at the start.
 START = 8
-#: An overloaded endpoint gets this part of the requests at once that it had before.
+#: After an overload, the limit is multiplied by this.
 DECREASE = 0.75
-#: Each answer after the first overload raises the limit by this much.
+#: After the first overload, each answer raises the limit by this.
 INCREASE = 1 / 32
-#: The limit does not grow while an answer takes this part of the time that it may take.
+#: The limit does not grow while an answer takes more than this share of the allowed time.
 SLOW_SHARE = 0.25
-#: Failures that say that there are too many requests.
+#: The failures that mean there are too many requests.
 OVERLOAD_LABELS = frozenset(
     {"status 429", "status 503", "status 504", "status 529", "timeout", "connect"}
 )
-#: Tokens of a text are estimated by its length.
+#: For estimates of token counts.
 CHARACTERS_PER_TOKEN = 4
-#: How long a completion is taken to be while none was seen and the model has no `max_tokens`.
+#: The assumed length of a completion before any was seen, if the model has no `max_tokens`.
 FIRST_GUESS_TOKENS = 256
 
 
 class Rate:
-    """So many requests per minute, spread evenly; idle time is not saved up."""
+    """A number of requests per minute, evenly spaced; unused turns are lost."""
 
     def __init__(self, per_minute: float, clock: Clock) -> None:
         self._pause = 60 / per_minute
@@ -49,7 +49,7 @@ class Rate:
         self._free_at = clock.now()
 
     def take(self) -> float:
-        """Take a turn and return how many seconds to wait for it."""
+        """Take a turn; return the seconds to wait for it."""
         now = self._clock.now()
         turn = max(self._free_at, now)
         self._free_at = turn + self._pause
@@ -57,20 +57,20 @@ class Rate:
 
 
 class SentRequest(NamedTuple):
-    """What the concurrency remembers of a request: the cuts so far, the requests at once."""
+    """The state when a request was sent: the number of cuts, and of open requests."""
 
     cuts: int
     under_way: int
 
 
 class Concurrency:
-    """Lets requests pass: additive increase, multiplicative decrease of their number at once.
+    """Limits the number of open requests: additive increase, multiplicative decrease.
 
     The limit grows by one with each answer until the endpoint is overloaded for the first time. An
-    overload cuts it to a part, once for all requests that were sent before the cut; from then on
-    it grows slowly, above half of what it was. Retries go first, and new calls enter only while
-    fewer than twice the limit are unfinished: an endpoint that struggles gets the calls it has
-    before it gets more.
+    overload cuts it once for all requests that were sent before the cut; from then on it grows
+    slowly above half of its previous value. Retries go first, and new calls wait while there are
+    twice as many unfinished calls as the limit: a struggling endpoint finishes its calls before it
+    gets more.
     """
 
     def __init__(self, cap: int, slow_seconds: float = math.inf) -> None:
@@ -83,12 +83,12 @@ class Concurrency:
         self.reset()
 
     def _resize(self, size: float) -> None:
-        """Let so many requests pass at once; the limit is the whole part of the size."""
+        """Set the size; the limit is its whole part."""
         self.size = min(size, float(self.cap))
         self.limit = int(self.size)
 
     def reset(self) -> None:
-        """Forget all calls, when none is under way any more."""
+        """Forget all calls. Use only when none is open."""
         self.busy = 0
         self.unfinished = 0
         self._under_way = 0
@@ -96,28 +96,28 @@ class Concurrency:
         self._new = deque[asyncio.Future[None]]()
 
     def enter(self, *, is_retry: bool = False) -> asyncio.Future[None]:
-        """Return what a call waits for until it may send its first request, or the next."""
+        """Return a future that is done when the call may send its next request."""
         turn = asyncio.get_running_loop().create_future()
         if is_retry:
             self._retries.append(turn)
         else:
             self._new.append(turn)
-        self._hand_out()
+        self._admit_waiting()
         return turn
 
     def leave(self) -> None:
-        """Free the place of a call that will be sent again."""
+        """Give back the slot of a call that will be sent again."""
         self.busy -= 1
-        self._hand_out()
+        self._admit_waiting()
 
     def finish(self, count: int = 1) -> None:
-        """Free the places of calls that are done with."""
+        """Give back the slots of finished calls."""
         self.unfinished -= count
         self.busy -= count
-        self._hand_out()
+        self._admit_waiting()
 
     def begin(self) -> SentRequest:
-        """Count a request that is sent now; return what `note` needs to know of it."""
+        """Count a request that is being sent; return what `note` needs to know about it."""
         self._under_way += 1
         return SentRequest(self._cuts, self._under_way)
 
@@ -127,7 +127,7 @@ class Concurrency:
         outcome: CallOutcome,
         latency: float,
     ) -> None:
-        """Change the limit by the outcome of a request."""
+        """Adjust the limit to the outcome of a request."""
         self._under_way -= 1
         if sent.cuts != self._cuts:
             return
@@ -143,9 +143,9 @@ class Concurrency:
             if is_used and latency < self._slow_seconds:
                 step = 1.0 if self.size < self._fast_below else INCREASE
                 self._resize(self.size + step)
-                self._hand_out()
+                self._admit_waiting()
 
-    def _hand_out(self) -> None:
+    def _admit_waiting(self) -> None:
         while self.busy < self.limit and self._retries:
             self.busy += _wake(self._retries)
         while self.busy < self.limit and self._new:
@@ -166,7 +166,7 @@ def _wake(queue: deque[asyncio.Future[None]]) -> bool:
 
 
 class EndpointState:
-    """One endpoint as all calls to it see it."""
+    """The state of one endpoint, shared by all calls to it."""
 
     def __init__(
         self,
@@ -186,7 +186,7 @@ class EndpointState:
         self._closed_until = 0.0
 
     def estimate_cost(self, body: bytes, price: Price | None, *, is_batch: bool = False) -> float:
-        """Return what a request may cost; nothing when no price is known."""
+        """Return what a request may cost; 0 if no price is known."""
         if price is None:
             return 0.0
         prompt = count_characters(body) // CHARACTERS_PER_TOKEN
@@ -195,24 +195,24 @@ class EndpointState:
         return charge(price, prompt, completion, is_batch=is_batch)
 
     def take_turn(self) -> float:
-        """Return the seconds to wait until the rate allows one more request."""
+        """Return the seconds to wait before the rate limits allow another request."""
         pause = self._closed_until - self.clock.now()
         return max(self._requests.take(), pause)
 
     def judge(
         self,
-        came: HttpReply | NoReply,
+        reply: HttpReply | NoReply,
         sent: SentRequest,
         latency: float,
     ) -> CallOutcome:
-        """Return how a request went; `sent` is what the concurrency said when it was sent.
+        """Return the outcome of a request; `sent` is what `Concurrency.begin` returned for it.
 
-        Where the endpoint asks to wait, and takes one request at a time, nobody sends one before
-        that.
+        If the endpoint asks for a pause and is down to one request at a time, no request is sent
+        before the pause is over.
         """
-        outcome = judge(came, self.connection.read)
-        if outcome.verdict is RetryVerdict.AGAIN and isinstance(came, HttpReply):
-            retry_after = read_retry_after(came.headers, self.clock.wall())
+        outcome = judge(reply, self.connection.read)
+        if outcome.verdict is RetryVerdict.AGAIN and isinstance(reply, HttpReply):
+            retry_after = read_retry_after(reply.headers, self.clock.wall())
             outcome = outcome._replace(retry_after=retry_after)
             is_limited = outcome.label == "status 429" and self.concurrency.limit == 1
             if retry_after is not None and is_limited:
@@ -222,5 +222,5 @@ class EndpointState:
         return outcome
 
     def note_usage(self, completion: Completion) -> None:
-        """Remember how long completions are, for estimates."""
+        """Remember the length of a completion, for estimates."""
         self._longest_seen = max(self._longest_seen, completion.completion_tokens or 0)

@@ -1,6 +1,6 @@
-"""One endpoint over HTTP: a request is sent, a reply or a `NoReply` comes back, nothing is raised.
+"""HTTP requests to one endpoint: each returns a reply or a `NoReply`; errors are never raised.
 
-aiohttp keeps the connections and does HTTP, TLS and CONNECT. Imported only where a model is called.
+aiohttp does connections, HTTP, TLS and CONNECT. Imported only when a model is called.
 """
 
 from __future__ import annotations
@@ -36,16 +36,15 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("answerkey.models")
 KEEP_ALIVE_SECONDS = 15.0
-#: A new connection rests this long before the first request, so that a reply too many can arrive
-#: before it.
+#: How long a new connection is kept idle before its first request, in case a surplus reply arrives.
 QUIET_SECONDS = 0.01
-#: The most bytes of one header; aiohttp takes at most 128 of them.
+#: The maximum size of a header in bytes; aiohttp takes at most 128 headers.
 LARGEST_HEADER = 16_384
-#: How much of a body is read in one go.
+#: How many bytes of a body are read at a time.
 STEP = 1 << 15
-#: Bodies up to this size are read at any time.
+#: Bodies up to this size are always read at once.
 SMALL_BODY = 1 << 17
-#: So many larger ones are read at the same time: each may take all the memory that a body may.
+#: How many larger bodies are read at the same time: each may take `max_bytes` of memory.
 LARGE_BODIES = 2
 _FINAL, _REQUEST_TIMEOUT, _SERVER_ERRORS = 200, 408, 500
 
@@ -55,17 +54,15 @@ class EarlyReplyError(aiohttp.ClientError):
 
 
 class MismatchedReplyError(aiohttp.ClientError):
-    """The server sent one reply more than there were requests, and it does not repeat the one
-    before.
-    """
+    """The server sent more replies than it got requests, and the surplus one repeats nothing."""
 
 
 class CheckedConnector(aiohttp.TCPConnector):
-    """A pool that never hands out a connection on which something has arrived before the request.
+    """A pool that never returns a connection on which something arrived before the request.
 
-    aiohttp itself would take that for the reply to the next request, which is about another sample.
-    Of the idle connections, the pool hands out the one that has rested longest. Once a server has
-    sent such a reply, each request gets a connection of its own.
+    aiohttp would take it for the reply to the next request, which is about another sample. The pool
+    returns the connection that has been idle longest. Once a server has sent such a reply, each
+    request gets its own connection.
     """
 
     def __init__(self, host: str, *, tls: ssl.SSLContext | bool) -> None:
@@ -76,9 +73,9 @@ class CheckedConnector(aiohttp.TCPConnector):
         )
         self._host = host
         self._is_reusing = True
-        #: The beginning of the last reply on each connection.
+        #: The start of the last reply on each connection.
         self._replies: WeakKeyDictionary[ResponseHandler, bytes] = WeakKeyDictionary()
-        #: The connection that the current asyncio task has taken.
+        #: The connection of the current asyncio task.
         self._taken: ContextVar[ResponseHandler] = ContextVar("taken")
 
     async def connect(
@@ -102,12 +99,12 @@ class CheckedConnector(aiohttp.TCPConnector):
             connection.close()
 
     async def _is_clean(self, protocol: ResponseHandler) -> bool:
-        """Return whether nothing arrives on a connection, and it may be used."""
+        """Return whether nothing has arrived on a connection, so that it may be used."""
         is_new = protocol not in self._replies
         if is_new:
             self._replies[protocol] = b""
             await asyncio.sleep(QUIET_SECONDS)
-        # What has arrived on an idle connection, the event loop has read in its last turn.
+        # The event loop has already read what arrived on an idle connection.
         is_open = protocol.is_connected()
         if is_new and not is_open:
             raise aiohttp.ServerDisconnectedError
@@ -120,10 +117,10 @@ class CheckedConnector(aiohttp.TCPConnector):
         return is_clean and (is_new or self._is_reusing)
 
     async def note_reply(self, status: int, body: bytes) -> None:
-        """Take in the reply on the connection of the current task.
+        """Remember the reply on the current task's connection.
 
-        After a timeout of a server on the way, the reply that it waited for may yet come: the
-        connection is not used again.
+        After a gateway's timeout, the reply that it waited for may still arrive, so the connection
+        is not used again.
         """
         protocol = self._taken.get()
         self._replies[protocol] = body[:STEP]
@@ -133,11 +130,9 @@ class CheckedConnector(aiohttp.TCPConnector):
             protocol.close()
 
     async def _check_surplus(self, protocol: ResponseHandler) -> None:
-        """Take in another reply that has come; raise MismatchedReplyError unless it repeats the
-        last one.
-        """
+        """Read a surplus reply; raise MismatchedReplyError unless it repeats the last one."""
         message, payload = await protocol.read()
-        if message.code == _FINAL:  # anything else may be a farewell to an idle connection
+        if message.code == _FINAL:  # another status may be the goodbye to an idle connection
             self._stop_reusing()
             surplus = payload.read_nowait()[:STEP]
             if not self._replies[protocol].startswith(surplus):
@@ -151,11 +146,10 @@ class CheckedConnector(aiohttp.TCPConnector):
 
 
 class HttpClient:
-    """The HTTP client of one connection; made and used inside one event loop.
+    """The HTTP client of one connection; created and used inside one event loop.
 
-    Connections are kept and used again, certificates are checked, redirects are not followed,
-    cookies and `.netrc` are not read, nothing is sent twice, and a body beyond `limits.max_bytes`
-    is not read to its end.
+    Connections are reused and certificates checked. Redirects, cookies and `.netrc` are ignored.
+    Nothing is sent twice, and a body larger than `limits.max_bytes` is not read to its end.
     """
 
     def __init__(self, connection: Connection, limits: Limits) -> None:
@@ -166,11 +160,11 @@ class HttpClient:
             connection.url, connection.name, has_key=connection.has_secret
         )
         self._url = URL(connection.url)
-        # A context takes a while to open, and without TLS nobody looks at it.
+        # Opening a TLS context takes a while, and is useless without TLS.
         schemes = {self._url.scheme, URL(self._proxy or "").scheme}
         tls = open_tls_context(connection.trusted_ca) if "https" in schemes else True
-        # Not the session's: aiohttp tells a proxy those, the key included, before there is a
-        # tunnel.
+        # These must not be the session's headers: aiohttp sends those, with the key, to a proxy
+        # before there is a tunnel.
         self._headers = CIMultiDict(
             {
                 "User-Agent": f"answerkey/{__version__}",
@@ -190,8 +184,7 @@ class HttpClient:
             max_line_size=LARGEST_HEADER,
             max_field_size=LARGEST_HEADER,
         )
-        # aiohttp would send a GET once more when its connection breaks; its own test client does
-        # the same.
+        # aiohttp would repeat a GET when its connection breaks; its own test client sets this, too.
         self._session._retry_connection = False  # noqa: SLF001
 
     async def close(self) -> None:
@@ -199,7 +192,7 @@ class HttpClient:
         await self._session.close()
 
     async def send(self, request: HttpRequest, *, seconds: float) -> HttpReply | NoReply:
-        """Return the reply, or why there is none after `seconds` at most, however slowly it
+        """Return the reply, or why there is no whole one after `seconds`, however slowly it
         arrives.
         """
         response = None
@@ -215,7 +208,7 @@ class HttpClient:
             return explain_error(error, self._host, seconds, has_begun=response is not None)
         finally:
             if response is not None:
-                response.close()  # one that was read to its end has given its connection back
+                response.close()  # does nothing if the body was read to its end
         if body is None:
             return NoReply("too_large", f"the reply of {self._host} is larger than {most} bytes")
         encoding = response.headers.get("content-encoding", "identity")
@@ -225,7 +218,7 @@ class HttpClient:
         return HttpReply(response.status, response.headers, body)
 
     async def _begin(self, request: HttpRequest) -> aiohttp.ClientResponse:
-        """Send a request; return the response as soon as its headers are there."""
+        """Send a request; return the response as soon as its headers have arrived."""
         url = self._url
         headers = self._headers
         if request.url is not None:
@@ -234,7 +227,7 @@ class HttpClient:
             headers["Content-Type"] = request.content_type
         data: bytes | io.BytesIO | None = request.body
         if request.body is not None and len(request.body) > MEGABYTE:
-            data = io.BytesIO(request.body)  # a large body is written piece by piece
+            data = io.BytesIO(request.body)  # large bodies are written in pieces
         return await self._session.request(
             request.method,
             url,
@@ -245,7 +238,7 @@ class HttpClient:
         )
 
     async def _read(self, response: aiohttp.ClientResponse, most: int) -> bytes | None:
-        """Return the body, or None as soon as it is too large."""
+        """Return the body; None as soon as it is too large."""
         announced = response.content_length or 0
         if announced > most:
             return None
@@ -254,8 +247,8 @@ class HttpClient:
         parts = []
         size = 0
         async with AsyncExitStack() as stack:
-            # In small steps: what is not read yet stays in aiohttp's buffer, and while that is
-            # full, nothing is received.
+            # In small steps: unread bytes stay in aiohttp's buffer, and while that is full, nothing
+            # is received.
             while part := await response.content.read(STEP):
                 if size <= SMALL_BODY < size + len(part):
                     await stack.enter_async_context(self._large_bodies)
@@ -267,23 +260,24 @@ class HttpClient:
 
 
 async def list_models(connection: Connection, client: HttpClient, *, seconds: float) -> list[str]:
-    """Return the models that an endpoint lists and that `--model` can name."""
+    """Return the models that an endpoint lists and `--model` can name."""
     url = f"{connection.url.removesuffix(connection.api.path)}/models"
     request = HttpRequest(None, "GET", url, max_bytes=MEGABYTE)
-    came = await client.send(request, seconds=seconds)
-    if isinstance(came, NoReply) or came.status != _FINAL:
+    reply = await client.send(request, seconds=seconds)
+    if isinstance(reply, NoReply) or reply.status != _FINAL:
         return []
     names = []
-    for entry in list_entries(get_field(parse_json(came.body), "data")):
+    for entry in list_entries(get_field(parse_json(reply.body), "data")):
         name = str(get_field(entry, "id") or "")
         if re.fullmatch(r"[^?#\s]+", name) and name.isprintable():
             names.append(name)
     return names
 
 
-#: Why there is no whole reply, in our words: a library's may hold addresses. The first fit counts.
+#: Why there is no whole reply, in our words, because a library's may contain addresses. The first
+#: match counts.
 _REASONS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], NoReplyKind, str], ...] = (
-    (aiohttp.ServerTimeoutError, "timeout", "{host} did not take the connection in time"),
+    (aiohttp.ServerTimeoutError, "timeout", "{host} did not accept the connection in time"),
     (TimeoutError, "timeout", "no whole reply from {host} within {seconds:g} s"),
     (EarlyReplyError, "unreadable", "{host} replied before the request was sent"),
     (MismatchedReplyError, "mismatched", "{host} sent more replies than there were requests"),
@@ -337,5 +331,5 @@ def explain_error(
         if isinstance(error, kind):
             return NoReply(reply_kind, text.format(**details))
     if has_begun:
-        return NoReply("reset", f"{host} broke off in the middle of its reply")
+        return NoReply("reset", f"{host} closed the connection in the middle of its reply")
     return NoReply("reset", f"{host} closed the connection without a reply")

@@ -1,10 +1,9 @@
-"""Images in messages: a value of a sample becomes a part, which each API is sent in its own form.
+"""Images in messages: values of a sample become parts of messages, in the form of each API.
 
-    file, bytes, data URI, address ──► Image (type, size and sha256; or the address) ──► part of a
-    request
+    file, bytes, data URI, address ──► Image (type, size, sha256; or address) ──► part of a request
 
-What an image is, is told by its first bytes, not by its name: nothing but a PNG, JPEG, GIF or WebP
-is sent. A file lies below the folder of its dataset, or below one that the caller names in
+The first bytes decide what an image is, not its name; only PNG, JPEG, GIF and WebP are sent. A file
+must be below the folder of its dataset, or below a folder that the caller names in
 `ANSWERKEY_IMAGES`: a task from elsewhere must not be able to send pictures of this machine.
 """
 
@@ -21,62 +20,62 @@ from answerkey.errors import SolverError
 from answerkey.models.responses import Body, Fields, Messages, list_entries, read_text
 from answerkey.templates import RowError
 
-#: The largest image, in bytes, and how many of them one prompt may have.
-MOST_BYTES = 20_000_000
-MOST_IMAGES = 100
-#: What an image is counted as where tokens are estimated; APIs count 85 to 1,600 and more.
+#: The maximum size of an image in bytes, and the maximum number of images in a prompt.
+MAX_BYTES = 20_000_000
+MAX_IMAGES = 100
+#: The assumed tokens of an image in estimates; APIs count 85 to 1,600 and more.
 IMAGE_TOKENS = 1_000
-#: The environment value that names further folders of images.
+#: The environment variable that names additional folders of images.
 FOLDERS = "ANSWERKEY_IMAGES"
-#: How an address is named among the types that an API takes.
+#: Stands for addresses among the types of images that an API takes.
 URL = "url"
 _SIGNATURES = re.compile(
     rb"(?P<png>\x89PNG\r\n\x1a\n)|(?P<jpeg>\xff\xd8\xff)|(?P<gif>GIF8[79]a)|(?s:(?P<webp>RIFF....WEBP))"
 )
 TYPES = frozenset(f"image/{name}" for name in _SIGNATURES.groupindex)
 _ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
-#: How those begin in base64, which is how a dataset holds bytes, and a whole one in the text of a
+#: How those images begin in base64, as a dataset holds bytes, and a whole image in the text of a
 #: value.
 _ENCODED = re.compile(r"(data:[^,]*;base64,)|(?:iVBORw0KGg|/9j/|R0lGOD|UklGR)")
 _SHOWN = re.compile(rf"(?:{_ENCODED.pattern})[A-Za-z0-9+/=]{{64,}}")
-#: One of these is in every such text.
+#: Every such text contains one of these.
 _MARKS = (";base64,", "iVBORw0KGg", "/9j/", "R0lGOD", "UklGR")
-#: What of a request is an image.
+#: An image in the body of a request.
 _SENT = re.compile(rb"[A-Za-z0-9+/]{1024,}")
 _HINT = "an image is a file, an `https://` address, a data URI in base64, or bytes"
 
 
 class ImageError(RowError):
-    """An image of one row that cannot be sent."""
+    """The error of one row whose image cannot be sent."""
 
     code = "E302"
 
 
 class Image(Body):
-    """A part of a message: `type`, and `media_type`, `size` and `sha256`, or the `url`.
+    """A part of a message: `type`, with `media_type`, `size` and `sha256`, or with the `url`.
 
-    These are what is stored and what the key of a call is made of. The bytes are beside them, in
-    base64 or in a file, and read when they are sent. `kind` is the type, or `url`.
+    These fields are stored, and are part of a call's key. The bytes are kept apart from them, in
+    base64 or in a file that is read when they are sent. `kind` is the media type, or `url`.
     """
 
-    def __init__(self, fields: Fields, held: str | Path) -> None:
+    def __init__(self, fields: Fields, content: str | Path) -> None:
         super().__init__({"type": "image", **fields})
-        self.held = held
+        self.content = content
         self.kind = str(fields.get("media_type", URL))
 
     def encode(self) -> str:
         """Return the bytes in base64.
 
-        SolverError E302 for a file that is not the one that was checked.
+        Raises SolverError E302 if the file is no longer the one that was checked.
         """
-        if isinstance(self.held, str):
-            return self.held
+        if isinstance(self.content, str):
+            return self.content
         raw = b""
-        if self.held.is_file():
-            raw = self.held.read_bytes()
+        if self.content.is_file():
+            raw = self.content.read_bytes()
         if sha256(raw).hexdigest() != self["sha256"]:
             raise SolverError(
-                "E302", f"the image `{self.held.name}` has changed since it was checked"
+                "E302", f"the image `{self.content.name}` has changed since it was checked"
             )
         return b64encode(raw).decode()
 
@@ -88,11 +87,11 @@ class Image(Body):
         return f"data:{self.kind};base64,{self.encode()}"
 
 
-# From the values of a row to images.
+# Values of a row become images.
 
 
 def find_folders(*files: str | None) -> list[Path]:
-    """Return where the images of datasets may lie: the folders of these files, and those the caller
+    """Return the folders that may hold images: those of these files, and those that the caller
     names.
     """
     folders = []
@@ -106,11 +105,10 @@ def find_folders(*files: str | None) -> list[Path]:
 
 
 def resolve_images(messages: Sequence[Body], folders: Sequence[Path]) -> list[Body]:
-    """Return messages with an `Image` for each part that is one.
+    """Return messages in which each part with an image is an `Image`, without parts that are null.
 
-    Parts whose image is null are left out. A part is `{type: image, image: VALUE}`, with the
-    `column` of the value where it is known, or in OpenAI's form `{type: image_url, image_url: {url:
-    …}}`. Raises ImageError.
+    Such a part is `{type: image, image: VALUE}`, with the `column` of the value if known, or
+    OpenAI's `{type: image_url, image_url: {url: …}}`. Raises ImageError.
     """
     resolved = [dict(message) for message in messages]
     for message in resolved:
@@ -124,16 +122,16 @@ def resolve_images(messages: Sequence[Body], folders: Sequence[Path]) -> list[Bo
             message["content"] = parts
         if message["role"] != "user" and list_images([message]):
             raise ImageError(
-                "a message that is not the user's has an image", hint="no API takes it there"
+                "only the user's messages can have images", hint="no API takes them elsewhere"
             )
     count = len(list_images(resolved))
-    if count > MOST_IMAGES:
-        raise ImageError(f"the prompt has {count} images; {MOST_IMAGES} are allowed")
+    if count > MAX_IMAGES:
+        raise ImageError(f"the prompt has {count} images; {MAX_IMAGES} are allowed")
     return resolved
 
 
 def _resolve_part(part: object, folders: Sequence[Path]) -> list[object]:
-    """Return what a part of a message's content becomes: itself, its images, or nothing."""
+    """Return the parts that replace a part of a message: itself, its images, or none."""
     if not isinstance(part, Mapping) or part.get("type") not in ("image", "image_url"):
         return [part]
     values = part.get(part["type"])
@@ -141,7 +139,7 @@ def _resolve_part(part: object, folders: Sequence[Path]) -> list[object]:
         values = [values]
     images: list[object] = []
     for value in values:
-        # Hugging Face stores images as bytes with a path, OpenAI has an address with details.
+        # Hugging Face stores images as bytes with a path, OpenAI as an address with details.
         fields = value if isinstance(value, Mapping) else {"path": value}
         content = fields.get("bytes") or fields.get("path")
         content = content or fields.get(URL)
@@ -160,47 +158,51 @@ def _resolve_part(part: object, folders: Sequence[Path]) -> list[object]:
 
 def _read_image(value: object, folders: Sequence[Path]) -> Image:
     if not isinstance(value, str):
-        raise ImageError(f"{value!r:.80} is no image", hint=_HINT)
+        raise ImageError(f"{value!r:.80} is not an image", hint=_HINT)
     if _ADDRESS.fullmatch(value):
         return Image({URL: value}, value)
     name = f"`{value:.80}`"
-    held: str | Path
+    content: str | Path
     try:
         encoded = _ENCODED.match(value)
         if encoded:
             text = value.removeprefix(encoded[1] or "")
             compact = "".join(text.split())
             raw = b64decode(compact, validate=True)
-            held = b64encode(raw).decode()
+            content = b64encode(raw).decode()
         else:
-            held = _find_file(value, folders)
-            with held.open("rb") as file:
-                raw = file.read(MOST_BYTES + 1)
-    except (OSError, ValueError, RuntimeError) as error:  # a name that is none, no file, no base64
+            content = _find_file(value, folders)
+            with content.open("rb") as file:
+                raw = file.read(MAX_BYTES + 1)
+    except (
+        OSError,
+        ValueError,
+        RuntimeError,
+    ) as error:  # an invalid name, a missing file, or invalid base64
         reason = getattr(error, "strerror", None) or error
         raise ImageError(f"the image {name} cannot be read: {reason}", hint=_HINT) from None
-    if len(raw) > MOST_BYTES:
+    if len(raw) > MAX_BYTES:
         raise ImageError(
-            f"the image {name} has more than {MOST_BYTES:,} bytes", hint="make it smaller"
+            f"the image {name} has more than {MAX_BYTES:,} bytes", hint="make it smaller"
         )
     signature = _SIGNATURES.match(raw)
     if signature is None:
         raise ImageError(
             f"{name} is not a PNG, JPEG, GIF or WebP image",
-            hint="its first bytes count, not its name; convert it",
+            hint="its first bytes decide, not its name; convert it",
         )
     fields = {
         "media_type": f"image/{signature.lastgroup}",
         "size": len(raw),
         "sha256": sha256(raw).hexdigest(),
     }
-    return Image(fields, held)
+    return Image(fields, content)
 
 
 def _find_file(name: str, folders: Sequence[Path]) -> Path:
-    """Return the file in one of the folders, links followed; ImageError for one outside of them."""
-    if len(name) > 4_096:  # noqa: PLR2004 - to follow it would take long
-        raise ValueError("it is no path")
+    """Return the file in one of the folders, following links; raise ImageError for one outside."""
+    if len(name) > 4_096:  # noqa: PLR2004 - following it would take long
+        raise ValueError("it is not a path")
     is_inside = False
     for folder in folders:
         path = (folder / name).resolve()
@@ -216,12 +218,13 @@ def _find_file(name: str, folders: Sequence[Path]) -> Path:
     )
 
 
-# From images to the requests of each API, and to what people are shown.
+# Images become parts of requests, and texts for people.
 
 
 def write_parts(message: Fields, api: str) -> str | list[object]:
-    """Return the text of a message, or, of one with images and for Gemini, its parts as an API has
-    them.
+    """Return the content of a message in the form of an API: a text, or parts if it has images.
+
+    For Gemini, it is always parts.
     """
     content = message.get("content")
     parts: list[object] = []
@@ -258,7 +261,7 @@ def _write_image(image: Image, api: str) -> object:
 
 
 def expand_images(messages: Messages) -> list[Body]:
-    """Return messages in the form of OpenAI's chat API, which code of users takes as well."""
+    """Return messages in the form of OpenAI's chat API, which users' code gets too."""
     expanded = [dict(message) for message in messages]
     for message in expanded:
         content = message.get("content")
@@ -273,13 +276,11 @@ def expand_images(messages: Messages) -> list[Body]:
 
 def list_images(messages: Messages) -> list[Image]:
     """Return the images in messages, in order."""
-    return [part for part in find_stored(messages) if isinstance(part, Image)]
+    return [part for part in list_image_parts(messages) if isinstance(part, Image)]
 
 
 def count_characters(body: bytes) -> int:
-    """Return how long a request is, with four characters for each token that an image is taken
-    for.
-    """
+    """Return the length of a request; an image counts as four characters for each assumed token."""
     length = len(body)
     if b"base64" in body or b"inlineData" in body:
         for image in _SENT.findall(body):
@@ -287,8 +288,8 @@ def count_characters(body: bytes) -> int:
     return length
 
 
-def find_stored(messages: Messages) -> list[Fields]:
-    """Return what is stored of the images in messages, in order."""
+def list_image_parts(messages: Messages) -> list[Fields]:
+    """Return the stored parts of the images in messages, in order."""
     images = []
     for message in messages:
         for part in list_entries(message.get("content")):
@@ -298,19 +299,16 @@ def find_stored(messages: Messages) -> list[Fields]:
 
 
 def describe_image(part: Fields) -> str:
-    """Return in a few words which image a stored part stands for."""
+    """Return a short description of a stored image."""
     if part.get(URL):
         return f"[image: {part[URL]}]"
     digest = str(part.get("sha256"))[:12]
     return f"[image: {part.get('media_type')}, {part.get('size')} bytes, sha256 {digest}]"
 
 
-def write_content(content: object) -> str | None:
-    """Return the content of a stored message as text, with a line for each image.
-
-    None where it has none.
-    """
-    if not find_stored([{"content": content}]):
+def describe_content(content: object) -> str | None:
+    """Return the content of a message as text, with a line for each image; None without images."""
+    if not list_image_parts([{"content": content}]):
         return None
     lines = []
     for part in list_entries(content):
@@ -324,7 +322,7 @@ def write_content(content: object) -> str | None:
 
 
 def hide_images(text: str) -> str:
-    """Return the text of a value as it is shown, with images in base64 told in words."""
+    """Return the text of a value with images in base64 replaced by a description."""
     if not any(mark in text for mark in _MARKS):
         return text
     return _SHOWN.sub(_describe_encoded, text)

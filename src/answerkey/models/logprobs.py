@@ -1,4 +1,4 @@
-"""Log-probabilities of tokens, in the forms of the chat and the text API."""
+"""Log-probabilities of tokens in responses of the chat and the text API, and rankings from them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from typing import Any, SupportsFloat, cast
 from answerkey.models.responses import Body, Messages, get_field, list_entries, read_text
 from answerkey.types import Completion, CompletionStatus, Request
 
-#: Token, log-probability, alternatives with theirs, and offset, as they were sent.
+#: A token, its log-probability, its alternatives with their log-probabilities, and its offset, as
+#: sent.
 SentToken = tuple[Any, Any, Sequence[tuple[Any, Any]], Any]
 
 
 @dataclass(frozen=True)
 class Position:
-    """One token of a completion: its text, its log-probability, and the likeliest tokens in its
+    """A token of a completion: its text, its log-probability, and the likeliest tokens in its
     place.
 
-    `top` holds each token once, the token itself included if it has a log-probability. `offset` is
-    where it begins in the whole text, in characters; None when that is not said.
+    `top` has each token once, including the token itself if it has a log-probability. `offset` is
+    its position in the whole text, in characters; None if unknown.
     """
 
     token: str
@@ -32,9 +33,9 @@ class Position:
 
 
 def read_positions(logprobs: object) -> list[Position]:
-    """Return the tokens of a completion in order; none where there are no log-probabilities.
+    """Return the tokens of a completion in order; none without log-probabilities.
 
-    They end before the first that is damaged: what follows it has no known place.
+    They end before the first damaged one, because the positions after it are unknown.
     """
     positions = []
     for token, sent_logprob, alternatives, offset in _list_tokens(logprobs):
@@ -85,7 +86,7 @@ def _list_tokens(logprobs: object) -> Iterator[SentToken]:
 
 
 def read_logprob(value: object) -> float | None:
-    """Return a log-probability; None for what is none. Rounding may leave it a little above 0."""
+    """Return a log-probability; None for anything else. Rounding may leave one slightly above 0."""
     if type(value) not in (int, float):
         return None
     try:
@@ -100,11 +101,11 @@ def read_logprob(value: object) -> float | None:
 def measure_continuation(completion: Completion, prompt: str, continuation: str) -> Body:
     """Return how likely the continuation is after the prompt, as an entry of a ranking.
 
-    `why` says why that cannot be told. A token that begins in the prompt and ends in the
-    continuation belongs to the continuation, which `is_split` then.
+    If it cannot be measured, `why` says why. A token that starts in the prompt and ends in the
+    continuation counts as part of the continuation, which then `is_split`.
     """
     for measured in list_entries(get_field(completion.logprobs, "ranking")):
-        return dict(cast("Body", measured))  # by the model itself
+        return dict(cast("Body", measured))  # the model has ranked it
     start = len(prompt)
     end = start + len(continuation)
     total = 0.0
@@ -131,11 +132,11 @@ def measure_continuation(completion: Completion, prompt: str, continuation: str)
     return entry
 
 
-# Ranking: each continuation is one call, whose text is the prompt with the continuation behind it.
+# Rankings: each continuation is one call, whose text is the prompt followed by the continuation.
 
 
 def continue_prompt(prompt: Messages, continuations: Sequence[str]) -> list[list[Body]]:
-    """Return the messages of each call: the text of the prompt with one of its continuations."""
+    """Return the messages of each call: the text of the prompt with one of the continuations."""
     text = _join_texts(prompt)
     prompts = []
     for end in continuations:
@@ -145,7 +146,7 @@ def continue_prompt(prompt: Messages, continuations: Sequence[str]) -> list[list
 
 
 def _join_texts(prompt: Messages) -> str:
-    """Return the messages as the text that a completions API is sent."""
+    """Return the messages as the text that a completions API gets."""
     return "\n\n".join(read_text(message) for message in prompt)
 
 
@@ -154,9 +155,9 @@ def rank_continuations(
     continuations: Sequence[Sequence[str]],
     complete: Callable[[Sequence[Request]], Sequence[Completion]],
 ) -> list[Completion]:
-    """Return one completion for each request, with the log-probabilities of its continuations.
+    """Return a completion for each request, with the log-probabilities of its continuations.
 
-    `complete` is given a request for each continuation; the `text` of it is the prompt alone.
+    `complete` gets a request for each continuation, whose `text` is the prompt alone.
     """
     continued = []
     for request, ends in zip(requests, continuations, strict=True):
@@ -174,7 +175,7 @@ def rank_continuations(
 def _rank(
     prompt: Messages, continuations: Sequence[str], completions: Sequence[Completion]
 ) -> Completion:
-    """Return the completion of one request; a call that failed fails all of it."""
+    """Return the completion of one request; a failed call is the result of them all."""
     text = _join_texts(prompt)
     ranking = []
     for completion, continuation in zip(completions, continuations, strict=True):
@@ -194,7 +195,7 @@ def _rank(
 
 
 def _sum_known(counts: Iterable[int | None]) -> int | None:
-    """Return the sum of the counts that are known; None when none is."""
+    """Return the sum of the known counts; None if none is known."""
     known_counts = [count for count in counts if count is not None]
     if known_counts:
         return sum(known_counts)
@@ -203,8 +204,8 @@ def _sum_known(counts: Iterable[int | None]) -> int | None:
 
 @dataclass(frozen=True)
 class Ranker:
-    """Makes completions of what `loglikelihoods(prompt, continuations)` of an object gives: a
-    number for each continuation.
+    """Turns an object's `loglikelihoods(prompt, continuations)`, which returns numbers, into
+    completions.
     """
 
     model: Any
@@ -217,7 +218,7 @@ class Ranker:
             numbers = list(self.model.loglikelihoods(prompt, ends))
             if len(numbers) != len(ends):
                 problem = f"{len(numbers)} numbers for {len(ends)} continuations"
-                raise ValueError(f"`loglikelihoods` gave {problem}")
+                raise ValueError(f"`loglikelihoods` returned {problem}")
             for end, number in zip(ends, numbers, strict=True):
                 entry = _describe_continuation(end, number)
                 completions.append(Completion(None, logprobs={"ranking": [entry]}))
@@ -225,12 +226,12 @@ class Ranker:
 
 
 def _describe_continuation(continuation: str, number: object) -> Body:
-    """Return the entry of a ranking for a number that a model gave, also one of NumPy's."""
+    """Return the entry of a ranking for a number from a model, which may be one of NumPy's."""
     if isinstance(number, SupportsFloat) and not isinstance(number, bool):
         number = float(number)
     logprob = read_logprob(number)
     if logprob is None or math.isinf(logprob):
-        why = f"`loglikelihoods` gave {number!r:.80}, which is no log-probability"
+        why = f"`loglikelihoods` returned {number!r:.80}, which is not a log-probability"
         return {"continuation": continuation, "logprob": None, "why": why}
     return {
         "continuation": continuation,

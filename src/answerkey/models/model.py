@@ -1,5 +1,5 @@
-"""How a name finds its model, and the kinds that are not built in: endpoints, snippets, functions,
-packages'.
+"""Finds the model for a name, and runs the kinds that are not built in: endpoints, snippets,
+functions, and models of packages.
 
 Nothing that calls an endpoint is imported before a model is called.
 """
@@ -37,10 +37,9 @@ from answerkey.models.calls import (
     Calls,
     CallSettings,
     Finished,
-    Identified,
     call_key,
     complete_calls,
-    keep_calls,
+    save_calls,
 )
 from answerkey.models.config import (
     LATER_INFERENCE_FUNCTION,
@@ -59,8 +58,8 @@ from answerkey.models.config import (
 )
 from answerkey.models.images import expand_images
 from answerkey.models.logprobs import Ranker, rank_continuations
-from answerkey.models.names import PROVIDERS, complete_name, say_who_serves
-from answerkey.models.responses import REPLY_KEYS, Fields, fail, read_message, take_out_thoughts
+from answerkey.models.names import PROVIDERS, complete_name, unknown_provider_hint
+from answerkey.models.responses import REPLY_KEYS, Fields, fail, read_message, split_reasoning
 from answerkey.sandbox import Snippet, SnippetError, SnippetProcess
 from answerkey.types import Completion, CompletionStatus, Request
 
@@ -69,24 +68,25 @@ if TYPE_CHECKING:
     from answerkey.models.providers import Connection
     from answerkey.models.store import CallStore
 
-#: What one call of a snippet may take: a local model may think for a while.
-SECONDS = 120.0
-#: So many calls of a snippet are made before their answers are kept.
-KEPT_AT_ONCE = 16
-#: So many questions are handed to a package's model together, or asked of a function, before that.
-MOST_AT_ONCE = 1_000
-#: So many calls that all fail tell that the code does not work.
-ENOUGH = 50
+#: The time limit of one call of a snippet: a local model may think for a while.
+CALL_SECONDS = 120.0
+#: How many calls of a snippet, or of each thread of a function, are made before they are stored.
+CALLS_PER_WRITE = 16
+#: How many questions a package's model gets at a time, and the most calls that are made before they
+#: are stored.
+MAX_REQUESTS = 1_000
+#: If this many calls all fail, the code does not work.
+MAX_FIRST_FAILURES = 50
 PREFIX = "builtin"
 Outcomes = Iterable[tuple[Call, Completion]]
 
 
 def open_model(model: str | ModelConfig, *, caller: Caller | None = None) -> Model:
-    """Return the model with this name, or of this config; nothing is asked yet.
+    """Return the model with this name or config; nothing is called yet.
 
-    A name is `builtin/…`, `provider/model`, `http://host/v1#model`, or begins with the prefix of an
-    installed package; `gpt-4.1-nano` and the like are known without their provider. `caller` brings
-    the keys for a live name; without it, the environment of this process does.
+    A name is `builtin/…`, `provider/model`, `http://host/v1#model`, or starts with the prefix of an
+    installed package; the provider may be left out of well-known names such as `gpt-4.1-nano`.
+    `caller` provides the keys for a name, by default from the environment of this process.
     """
     if isinstance(model, str):
         model = complete_name(model)
@@ -96,7 +96,7 @@ def open_model(model: str | ModelConfig, *, caller: Caller | None = None) -> Mod
         model = read_name(model, caller=caller, is_callers=True)
     config = model.config
     if isinstance(config, InferenceConfig):
-        seconds = config.seconds or SECONDS
+        seconds = config.seconds or CALL_SECONDS
         return SnippetModel(
             model.name,
             config.snippet,
@@ -128,7 +128,7 @@ def _open_named(name: str) -> Model:
 
 
 def _open_plugin(name: str, plugin: EntryPoint) -> Model:
-    """Return the model of an installed package."""
+    """Return a model of an installed package."""
     try:
         load = plugin.load()
     except (ImportError, AttributeError) as error:
@@ -141,7 +141,7 @@ def _open_plugin(name: str, plugin: EntryPoint) -> Model:
 
 
 def _open_code(name: str, config: FunctionConfig) -> CodeModel:
-    """Return the model that a function is, or an object with `complete`."""
+    """Return a model that calls a function, or an object with `complete`."""
     code = config.function
     if not hasattr(code, "complete"):
         return FunctionModel(name, config)
@@ -154,7 +154,7 @@ def _open_code(name: str, config: FunctionConfig) -> CodeModel:
 
 
 def suggest_model(name: str) -> str:
-    """Return what somebody may have meant who named a model that there is not."""
+    """Return a hint for an unknown model name: what was probably meant."""
     prefix, slash, model = name.partition("/")
     is_builtin = suggest(prefix, [PREFIX]) is not None
     if is_builtin or not slash:
@@ -171,7 +171,8 @@ def suggest_model(name: str) -> str:
     if port[:4].isdecimal():
         return f"write the address with a model: `http://{name}/v1#NAME`"
     if slash:
-        # Of names of the hub, `meta-llama/…`, the first part is not far from a provider's, either.
+        # With a lower cutoff, the owners of models on the hub, such as `meta-llama/…`, would match
+        # providers.
         providers = get_close_matches(
             prefix,
             PROVIDERS,
@@ -180,33 +181,32 @@ def suggest_model(name: str) -> str:
         )
         if providers:
             return f"did you mean `{providers[0]}/{model}`?"
-    return say_who_serves(name)
+    return unknown_provider_hint(name)
 
 
 def build_calls(
-    model: Identified,
+    model: Journaled,
     questions: Sequence[Request],
     trial: int,
     purpose: str = "solve",
 ) -> list[Call]:
-    """Return the calls that questions are; the same question of the same model has the same key.
+    """Return a call for each question; the same question to the same model has the same key.
 
-    `trial` counts on top of the questions' own. A package's model sees the sample, too: what is
-    asked alike may be answered otherwise.
+    `trial` is added to the questions' own trials. A package's model also sees the sample, so its
+    answers to equal messages may differ.
     """
     is_cached = is_identified(model)
-    sees_sample_ids = getattr(model, "sees_sample_ids", False)
     calls = []
     for question in questions:
         number = question.trial + trial
         messages = question.messages
         keyed = messages
         whole = None
-        if sees_sample_ids:
+        if model.sees_samples:
             keyed = [*messages, {"sample_id": question.sample_id}]
             expanded = expand_images(messages)
             whole = replace(question, trial=number, messages=expanded)
-        key = call_key(model, keyed, number)
+        key = call_key(model.identity, keyed, number)
         call = Call(
             key,
             question.sample_id,
@@ -222,17 +222,16 @@ def build_calls(
 
 @dataclass(frozen=True, eq=False)
 class LiveModel(CallSettings):
-    """A model that is called over the network.
+    """A model that is called over the network; a context manager that keeps connections open.
 
-    A context manager, since it keeps its connections open. It remembers its answers as long as its
-    ledger does. With `batches`, where they are written down, calls are not sent one by one but
-    handed in together.
+    It reuses answers as long as its ledger has them. With `batches`, the store that records
+    submitted batches, calls are sent in batches instead of one by one.
     """
 
     connection: Connection
     batches: CallStore | None = None
     is_simulated: ClassVar[bool] = False
-    #: Whether it is told of samples beside what it is asked.
+    #: Whether it sees samples besides the messages.
     sees_samples: ClassVar[bool] = False
 
     @property
@@ -242,34 +241,34 @@ class LiveModel(CallSettings):
 
     @property
     def identity(self) -> str:
-        """A hash of everything that decides the answers; no secret is in it."""
+        """A hash of everything that determines the answers; it contains no secret."""
         return self.connection.identity
 
     @property
     def has_loglikelihoods(self) -> bool:
-        """Whether it sends a text back with the log-probabilities of its tokens."""
+        """Whether it echoes a text with the log-probabilities of its tokens."""
         return bool(self.connection.generation.echo)
 
     def explain_missing_logprobs(self) -> str | None:
         """Return why no alternatives with log-probabilities will come; None if they will."""
         generation = self.connection.generation
         if not generation.wants_logprobs:
-            return f"model `{self.name}` is not told to return them"
+            return f"model `{self.name}` is not asked for them"
         if not generation.top_logprobs:
-            return (
-                f"model `{self.name}` is told to return no alternatives: `top_logprobs` is not set"
-            )
+            return f"model `{self.name}` is not asked for alternatives: `top_logprobs` is not set"
         return None
 
     def with_schema(self, schema: Fields) -> LiveModel | None:
-        """Return the same model, asked for JSON of a schema; None if its API cannot be."""
+        """Return the same model with replies constrained to a JSON Schema; None if its API cannot
+        do that.
+        """
         if not self.connection.api.schema_name:
             return None
         connection = replace(self.connection, schema=schema)
         return replace(self, connection=connection)
 
     def require_ready(self) -> None:
-        """Raise SpecError E117 when a key is missing, or would pass through a proxy without TLS."""
+        """Raise SpecError E117 if a key is missing, or would pass through a proxy without TLS."""
         from answerkey.models.proxy import find_proxy_for_key
 
         connection = self.connection
@@ -283,7 +282,7 @@ class LiveModel(CallSettings):
         trial: int = 0,
         purpose: str = "solve",
     ) -> list[Completion]:
-        """Return one completion for each request, in order; what the ledger knows is not sent."""
+        """Return one completion for each request, in order; what the ledger has is not sent."""
         calls = build_calls(
             self,
             requests,
@@ -295,16 +294,16 @@ class LiveModel(CallSettings):
     def loglikelihoods(
         self, requests: Sequence[Request], continuations: Sequence[Sequence[str]]
     ) -> list[Completion]:
-        """Return how likely the continuations of each request are, in its `logprobs`."""
+        """Return a completion for each request, with the log-probabilities of its continuations."""
         return rank_continuations(requests, continuations, self.complete)
 
     @property
-    def is_given_up(self) -> bool:
-        """Whether the endpoint turned out to be of no use; it is not called again."""
+    def is_unusable(self) -> bool:
+        """Whether the endpoint has been given up and is not called again."""
         return "_client" in self.__dict__ and self._client.reason is not None
 
     def close(self) -> None:
-        """Close the connections; twice does no harm."""
+        """Close the connections; calling it twice is harmless."""
         if "_client" in self.__dict__:
             self._client.close()
 
@@ -328,24 +327,24 @@ class LiveModel(CallSettings):
 
 @dataclass(frozen=True, eq=False)
 class CodeModel(CallSettings, ABC):
-    """A model that is code of the user's: it is asked some calls at a time, which are kept then."""
+    """A model that is the user's code; its calls are made, and stored, in groups."""
 
     name: str
     is_simulated: bool = field(default=False, kw_only=True)
     needs: frozenset[str] = field(default=frozenset(), kw_only=True)
-    #: Whether the caller brought the code itself; no name finds it again.
+    #: Whether the caller passed the code itself; no name finds it again.
     is_function: bool = field(default=False, kw_only=True)
-    #: Whether each call is about one sample, not only about the messages.
-    sees_sample_ids: ClassVar[bool] = False
+    #: Whether it sees samples besides the messages.
+    sees_samples: ClassVar[bool] = False
 
     @property
     def identity(self) -> str:
-        """A hash of the name: of most code, what else decides the answers cannot be known."""
+        """A hash of the name: what else determines the answers of code is unknown."""
         return sha256(f"{type(self).__name__}\0{self.name}".encode()).hexdigest()
 
     @property
-    def most(self) -> int:
-        """How many calls are under way at once at most."""
+    def max_open_calls(self) -> int:
+        """The maximum number of open calls."""
         return 1
 
     def complete(
@@ -355,9 +354,9 @@ class CodeModel(CallSettings, ABC):
         trial: int = 0,
         purpose: str = "solve",
     ) -> list[Completion]:
-        """Return one completion for each request, in order.
+        """Return one completion for each request, in order; what the ledger has is not sent.
 
-        A call that fails has the status ERROR. What the ledger knows is not sent.
+        A call that fails has the status ERROR.
         """
         calls = build_calls(
             self,
@@ -375,7 +374,7 @@ class CodeModel(CallSettings, ABC):
 
     def _send(self, calls: Calls) -> Answers:
         answered = {}
-        size = min(MOST_AT_ONCE, KEPT_AT_ONCE * self.most)
+        size = min(MAX_REQUESTS, CALLS_PER_WRITE * self.max_open_calls)
         for start in range(0, len(calls), size):
             allowed = []
             limit = None
@@ -388,8 +387,8 @@ class CodeModel(CallSettings, ABC):
             finished = list[tuple[Call, Completion]]()
             try:
                 finished.extend(self._infer(allowed))
-            finally:  # what an interrupt finds answered is kept
-                keep_calls(self.ledger, finished)
+            finally:  # also after an interrupt
+                save_calls(self.ledger, finished)
             for call, completion in finished:
                 answered[call.key] = completion
                 self.watch(Finished(call, completion))
@@ -399,32 +398,34 @@ class CodeModel(CallSettings, ABC):
         return answered
 
     def _require_success(self, answered: Answers) -> None:
-        """Raise SolverError E306 when the first calls, enough of them, have all failed."""
+        """Raise SolverError E306 if all of the first calls have failed, and there are enough of
+        them.
+        """
         errors = [completion.error for completion in answered.values()]
-        if len(errors) >= ENOUGH and all(errors):
+        if len(errors) >= MAX_FIRST_FAILURES and all(errors):
             raise SolverError(
                 "E306",
                 f"the first {len(errors)} calls of `{self.name}` all failed; {errors[-1]}",
-                hint="what was asked is asked again when the run is resumed",
+                hint="`answerkey resume` makes the failed calls again",
             )
 
     @abstractmethod
     def _infer(self, calls: Calls) -> Outcomes:
-        """Return the calls, in any order, with what was said to them."""
+        """Yield the calls, in any order, with their completions."""
 
     def close(self) -> None:
-        """Let go of what the code runs in; twice does no harm."""
+        """Release what the code runs in; calling it twice is harmless."""
 
     def _read(self, outcome: object, function: str) -> Completion:
-        """Return what code gave: a text, a message, a whole chat completion; or what it raised.
+        """Return the completion for what the code returned or raised.
 
-        Anything else is an error of the call. A message may be without text, as those of endpoints
-        may.
+        It may return a text, a message or a whole chat completion; anything else is an error of the
+        call. A message may lack a text, as those of endpoints may.
         """
         if isinstance(outcome, BaseException):
             reason = f"{type(outcome).__name__}: {outcome}"
             return fail(hide_secrets(reason.removesuffix(": ")))
-        completion = take_out_thoughts(read_message(outcome))
+        completion = split_reasoning(read_message(outcome))
         is_message = isinstance(outcome, Mapping) and not REPLY_KEYS.isdisjoint(outcome)
         is_empty = completion.status is CompletionStatus.NO_TEXT and not is_message
         if outcome is None:
@@ -437,16 +438,15 @@ class CodeModel(CallSettings, ABC):
 
 @dataclass(frozen=True, eq=False)
 class SnippetModel(CodeModel):
-    """Answers with what `infer(messages)` or `infer(messages, environment)` gives.
+    """Answers with `infer(messages)` or `infer(messages, environment)` of a snippet.
 
-    Or `run_inference`, of the later era, which is given `{"messages": …}`. A text, a message, or a
-    whole chat completion. Whoever opens it has made sure that the snippet is trusted.
+    `run_inference` of the later era gets `{"messages": …}` instead. Whoever opens the model has
+    made sure that the snippet is trusted.
     """
 
     snippet: Snippet
     environment: Mapping[str, Secret] = field(default_factory=dict)
-    seconds: float = SECONDS
-    sees_samples: ClassVar[bool] = False
+    seconds: float = CALL_SECONDS
 
     @property
     def identity(self) -> str:
@@ -454,7 +454,7 @@ class SnippetModel(CodeModel):
         return sha256(f"inference\0{self.snippet.digest}".encode()).hexdigest()
 
     def close(self) -> None:
-        """End the process; twice does no harm."""
+        """End the process; calling it twice is harmless."""
         self._process.close()
 
     @cached_property
@@ -491,9 +491,9 @@ class SnippetModel(CodeModel):
         return [shown, environment]
 
     def _hide_keys(self, value: object) -> object:
-        """Return what a snippet gave without the keys that it was given.
+        """Return a snippet's value without the keys that it got.
 
-        Its other values are no secrets.
+        Its other environment values are not secrets.
         """
         if isinstance(value, Mapping):
             return {name: self._hide_keys(entry) for name, entry in value.items()}
@@ -507,7 +507,7 @@ class SnippetModel(CodeModel):
         return value
 
     def _hide(self, text: str) -> str:
-        """Return a text without any value that the snippet was given, however short."""
+        """Return a text without any environment value of the snippet, however short."""
         for secret in self.environment.values():
             if secret:
                 text = text.replace(secret.reveal(), HIDDEN)
@@ -516,19 +516,17 @@ class SnippetModel(CodeModel):
 
 @dataclass(frozen=True, eq=False)
 class FunctionModel(CodeModel):
-    """Answers with what a function of the caller's gives for the messages.
+    """Answers with the caller's function of the messages; what it raises is the call's error.
 
-    What it raises is a call's error. A plain function is called here, one call at a time unless the
-    caller allows more, which are made in threads; what an async one returns is awaited in an event
-    loop.
+    A plain function is called here, one call at a time, or in threads if the caller allows more. An
+    async function is awaited in an event loop.
     """
 
     config: FunctionConfig
-    sees_samples: ClassVar[bool] = False
 
     @property
-    def most(self) -> int:
-        """How many calls are under way at once at most."""
+    def max_open_calls(self) -> int:
+        """The maximum number of open calls."""
         if self.limits.max_open:
             return self.limits.max_open
         if self.config.is_async:
@@ -538,12 +536,12 @@ class FunctionModel(CodeModel):
     def _infer(self, calls: Calls) -> Outcomes:
         from answerkey.models.client import GRACE_SECONDS, SIGNAL_SECONDS, report_stop
 
-        if self.most == 1:
+        if self.max_open_calls == 1:
             for call in calls:
                 yield call, self._ask(call)
                 raise_if_interrupted()
             return
-        pool = ThreadPoolExecutor(self.most, thread_name_prefix=f"answerkey-{self.name}")
+        pool = ThreadPoolExecutor(self.max_open_calls, thread_name_prefix=f"answerkey-{self.name}")
         under_way = {pool.submit(self._ask, call): call for call in calls}
         try:
             while under_way:
@@ -552,7 +550,7 @@ class FunctionModel(CodeModel):
                 for future in done:
                     yield under_way.pop(future), future.result()
         except KeyboardInterrupt:
-            # What is under way is paid for.
+            # Open calls are paid for.
             running = [future for future in under_way if not future.cancel()]
             report_stop(len(running))
             for future in wait(running, timeout=GRACE_SECONDS).done:
@@ -587,7 +585,7 @@ class FunctionModel(CodeModel):
         return self._background.submit(work)
 
     def close(self) -> None:
-        """End the event loop; twice does no harm."""
+        """End the event loop; calling it twice is harmless."""
         if "_background" in self.__dict__:
             self._background.stop()
 
@@ -600,27 +598,27 @@ class FunctionModel(CodeModel):
 
 @dataclass(frozen=True, eq=False)
 class ObjectModel(CodeModel):
-    """An object with `complete`, the caller's or a package's, which answers many requests at a
+    """An object with `complete`, of the caller or of a package, which answers many requests at a
     time.
     """
 
     model: Any
-    sees_sample_ids: ClassVar[bool] = True
+    sees_samples: ClassVar[bool] = True
 
     @property
-    def most(self) -> int:
-        """How many questions it is asked together."""
-        return MOST_AT_ONCE
+    def max_open_calls(self) -> int:
+        """How many questions it gets at a time."""
+        return MAX_REQUESTS
 
     @property
     def has_loglikelihoods(self) -> bool:
-        """Whether it can say how likely continuations are."""
+        """Whether it can rate continuations."""
         return hasattr(self.model, "loglikelihoods")
 
     def loglikelihoods(
         self, requests: Sequence[Request], continuations: Sequence[Sequence[str]]
     ) -> list[Completion]:
-        """Return how likely the continuations of each request are, in its `logprobs`."""
+        """Return a completion for each request, with the log-probabilities of its continuations."""
         ranker = replace(self, model=Ranker(self.model))
         return rank_continuations(requests, continuations, ranker.complete)
 
@@ -636,7 +634,7 @@ class ObjectModel(CodeModel):
         if len(completions) != len(calls):
             raise SolverError(
                 "E306",
-                f"model `{self.name}` gave {len(completions)} completions for {len(calls)} "
+                f"model `{self.name}` returned {len(completions)} completions for {len(calls)} "
                 "questions",
                 hint="`complete` must return one completion for each request",
             )
@@ -648,12 +646,12 @@ class ObjectModel(CodeModel):
             yield call, completion.with_fields(prompt=call.messages, source=source)
 
     def close(self) -> None:
-        """Let go of what a package's model holds, if it does; the caller's own stays open."""
+        """Release what a package's model holds, if anything; the caller's own object stays open."""
         if not self.is_function:
             getattr(self.model, "close", lambda: None)()
 
 
-#: Models whose answers go through the journal.
+#: The models whose answers are stored in the journal.
 Journaled = LiveModel | CodeModel
 
 
@@ -663,17 +661,17 @@ def calls_endpoint(model: object) -> TypeGuard[LiveModel]:
 
 
 def stores_calls(model: object) -> TypeGuard[Journaled]:
-    """Return whether the answers of a model go through the journal."""
+    """Return whether the answers of a model are stored in the journal."""
     return isinstance(model, Journaled)
 
 
 def is_identified(model: object) -> TypeGuard[LiveModel | SnippetModel]:
-    """Return whether the answers go through the journal, and all that decides them is known."""
+    """Return whether answers are stored, and everything that determines them is known."""
     return isinstance(model, LiveModel | SnippetModel)
 
 
 def find_account(model: Model) -> tuple[str, str | None]:
-    """Return whose limits hold for the calls of a model: host and key of an endpoint, or a name."""
+    """Return whose limits apply to the calls of a model: an endpoint's host and key, or a name."""
     if not calls_endpoint(model):
         return model.name, None
     key = model.connection.key

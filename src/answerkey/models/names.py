@@ -1,8 +1,7 @@
-"""The table of providers: which there are, where they are, and whose models are known by their bare
-names.
+"""The table of providers: their base URLs, and which own models known by bare names.
 
-Nothing is imported that takes long, for shells complete model names from here. A new provider is
-one line of `PROVIDERS`, if it has one of the APIs of `providers.APIS`.
+This module imports nothing slow, because shell completion of model names reads it. A new provider
+is one line of `PROVIDERS`, if it has one of the APIs in `providers.APIS`.
 """
 
 from __future__ import annotations
@@ -21,13 +20,12 @@ API_NAMES: tuple[ApiName, ...] = get_args(ApiName)
 
 @dataclass(frozen=True)
 class Provider:
-    """A provider: its base URL, and the API that it has unless told otherwise.
+    """A provider: its base URL, and the API it has by default.
 
-    The environment variable `<NAME>_API_KEY` holds its key; where that is not set, the variable
-    that `key` names. `<NAME>_BASE_URL` overrides its base URL, or gives it where there is none.
-    `names` are parameters that its chat API names otherwise. `models` is a pattern of bare names
-    that are its models' alone.
-    `is_local`: a server that users start on their own machine, without a key.
+    The environment variable `<NAME>_API_KEY` holds its key, or the variable `key` if that one is
+    not set. `<NAME>_BASE_URL` overrides the base URL. `names` are parameters that its chat API
+    calls something else. `models` is a pattern of bare names that only this provider uses.
+    `is_local` means a server that users start on their own machine, without a key.
     """
 
     base_url: str | None
@@ -38,14 +36,13 @@ class Provider:
     is_local: bool = False
 
     def owns(self, host: str) -> bool:
-        """Return whether its key belongs to a host."""
+        """Return whether the provider's key belongs to a host."""
         if self.base_url is None or self.is_local:
             return False
         return urlsplit(self.base_url).hostname == host
 
 
-#: OpenAI's own hosts and Azure: newer models refuse `max_tokens`; other endpoints often know no
-#: other name.
+#: Newer models of OpenAI and Azure reject `max_tokens`; many other endpoints know only that name.
 OPENAI_NAMES = {"max_tokens": "max_completion_tokens"}
 PROVIDERS: dict[str, Provider] = {
     "openai": Provider(
@@ -86,14 +83,14 @@ PROVIDERS: dict[str, Provider] = {
         is_local=True,
     ),
 }
-#: Servers on the user's own machine.
+#: The providers that are servers on the user's own machine.
 LOCAL = [name for name, provider in PROVIDERS.items() if provider.is_local]
 
 
 def complete_name(name: str) -> str:
-    """Return the bare name of a model with its provider: `gpt-4.1-nano` is `openai/gpt-4.1-nano`.
+    """Return a bare model name with its provider: `gpt-4.1-nano` becomes `openai/gpt-4.1-nano`.
 
-    A name that is no provider's alone, and any other text, stays as it is.
+    A name that no single provider owns, and any other text, is returned unchanged.
     """
     start = name.partition("?")[0]
     if "/" in start or ":" in start:
@@ -104,12 +101,12 @@ def complete_name(name: str) -> str:
     return name
 
 
-def say_who_serves(name: str) -> str:
-    """Return how to name a model that no provider is known for."""
+def unknown_provider_hint(name: str) -> str:
+    """Return a hint for a model whose provider is unknown: how to name the provider."""
     name = name.partition("?")[0]
     if not re.fullmatch(r"[\w./:-]+", name):  # it may be an address, with a password
         name = "NAME"
     here = listing(f"{provider}/{name}" for provider in LOCAL)
     remote = [f"{provider}/…" for provider in PROVIDERS if provider not in LOCAL]
     elsewhere = listing(remote, limit=4)
-    return f"say who serves it: on this machine {here}; elsewhere {elsewhere}; any: `http://HOST/v1#{name}`"
+    return f"name its provider: on this machine {here}; elsewhere {elsewhere}; any: `http://HOST/v1#{name}`"

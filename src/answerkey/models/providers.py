@@ -1,7 +1,7 @@
-"""Connections, and the APIs that endpoints have.
+"""Connections to endpoints, and the APIs that endpoints speak.
 
-A new API is a function that builds the body of its requests, one in `responses` that takes an
-answer apart, and an entry of `APIS`.
+A new API needs a function that builds its request bodies, a parser in `responses`, and an entry in
+`APIS`.
 """
 
 from __future__ import annotations
@@ -37,33 +37,33 @@ from answerkey.models.responses import (
     Messages,
     cut_raw,
     fail,
+    parse_anthropic,
+    parse_chat,
+    parse_gemini,
+    parse_text,
     read_body,
     read_text,
-    take_anthropic,
-    take_chat,
-    take_gemini,
-    take_out_thoughts,
-    take_text,
+    split_reasoning,
 )
 from answerkey.templates import JsonText, RowError, Template, TemplateStopped
 from answerkey.types import Completion
 
 AZURE_HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
-#: Anthropic asks for a limit; this one is far above the length of an answer to a question with
-#: choices.
+#: Anthropic requires a limit; this is far more than an answer to a multiple-choice question needs.
 DEFAULT_MAX_TOKENS = 4096
 CHAT_PATH = "/chat/completions"
-#: Tokens for which a price is asked; few enough for the price of an ordinary request.
+#: The number of tokens for which a price is looked up; small enough for the price of an ordinary
+#: request.
 _PRICED_TOKENS = 1000
 
 
 @dataclass(frozen=True)
 class Connection:
-    """Who is called, where, and how. `identity` stands for all that decides the answers.
+    """Where a model is called, and how.
 
-    `missing_key` names the environment value whose key the endpoint will ask for and which is not
-    set. `key_source` is what messages call the place where the key is, or belongs. `schema` is the
-    JSON Schema that the answer is to have, where the API takes one.
+    `missing_key` is the environment variable of a key that the endpoint will ask for and that is
+    not set. `key_source` is what messages call the place of the key. `schema` is the JSON Schema of
+    the reply, if the API takes one.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Connection:
 
     @cached_property
     def identity(self) -> str:
-        """A hash of everything that decides the answers; no secret is in it."""
+        """A hash of everything that determines the replies; it contains no secret."""
         headers = self.headers.items()
         parts = {
             "url": self.url,
@@ -97,12 +97,12 @@ class Connection:
 
     @property
     def host(self) -> str:
-        """The host that is called, for messages."""
+        """The host that is called, as messages name it."""
         return urlsplit(self.url).hostname or self.url
 
     @cached_property
     def parameters(self) -> Body:
-        """What the body of every request says besides the messages, as the API names it."""
+        """The fields of every request body except the messages, as the API names them."""
         parameters: Body = {}
         for parameter, value in self.generation.sent().items():
             if parameter not in {"logprobs", "top_logprobs"}:
@@ -116,22 +116,22 @@ class Connection:
     def build(self, messages: Messages) -> object:
         """Return the JSON body of the request for these messages.
 
-        SolverError E302 when there is none.
+        Raises SolverError E302 if there is none.
         """
         return self.api.build(self, messages)
 
     def read(self, status: int, body: bytes) -> Completion:
-        """Return what an answer says, without a key that the endpoint sends back; never raises.
+        """Return the completion in a response; never raises.
 
-        The text is what the model itself says: without thoughts unless they are to be kept, and
-        without the JSON around a choice that we asked for.
+        A key that the endpoint sends back is hidden. The text is without thoughts, unless they are
+        to be kept, and without the JSON around a choice that we asked for.
         """
         if b"\\" in body or any(map(body.__contains__, self._secrets)):
             body = self._hidden.sub(HIDDEN.encode(), body)
         completion = self.api.read(status, body)
         if self.generation.thinking == "keep":
             return completion
-        return take_out_thoughts(completion)
+        return split_reasoning(completion)
 
     def reveal_headers(self) -> dict[str, str]:
         """Return the headers as they are sent: the only place that reveals secrets."""
@@ -141,7 +141,7 @@ class Connection:
         return revealed
 
     def require_key(self) -> None:
-        """Raise SpecError E117 when the endpoint will ask for a key and there is none."""
+        """Raise SpecError E117 if the endpoint needs a key and none is set."""
         if self.missing_key is not None:
             raise SpecError(
                 "E117",
@@ -150,7 +150,7 @@ class Connection:
             )
 
     def require_images(self, kinds: Iterable[str]) -> None:
-        """Raise SpecError E301 for images of kinds that the API does not take."""
+        """Raise SpecError E301 for kinds of images that the API does not take."""
         unfit = sorted(set(kinds) - self.api.images)
         if not unfit:
             return
@@ -167,7 +167,7 @@ class Connection:
 
     def require_batches(self) -> None:
         """Raise SpecError E119 for a model that cannot be called in batches."""
-        # How the path of an endpoint ends whose API has batches.
+        # The ending of the path, for APIs that have batches.
         end = {"chat": CHAT_PATH, "anthropic": "/messages"}.get(self.api.name)
         is_azure = self.host.endswith(AZURE_HOSTS)
         path = urlsplit(self.url).path
@@ -180,9 +180,9 @@ class Connection:
             )
 
     def find_price(self) -> Price | None:
-        """Return what a token of the model costs in USD; None when nobody knows.
+        """Return what a token of the model costs in USD; None if unknown.
 
-        The package `genai-prices`, where it is installed, knows models of providers at their own
+        The package `genai-prices`, if installed, knows the models of providers at their own
         addresses.
         """
         try:
@@ -190,7 +190,7 @@ class Connection:
         except ImportError:
             return None
         costs = []
-        # The tokens of the prompt cache are among the input's.
+        # The tokens of the prompt cache are part of the input tokens.
         for name in ("output_tokens", "cache_read_tokens", "cache_write_tokens"):
             usage = prices.Usage(input_tokens=_PRICED_TOKENS, **{name: _PRICED_TOKENS})
             try:
@@ -224,12 +224,12 @@ class Connection:
 
     @cached_property
     def _secrets(self) -> list[bytes]:
-        """The secrets, longest first, as they stand in a body without a backslash."""
+        """The secrets, longest first, as bytes of a body without backslashes."""
         return [text.encode() for text in self._list_secrets() if len(text) >= SHORTEST_KEY]
 
     @cached_property
     def _hidden(self) -> re.Pattern[bytes]:
-        """What is hidden: the secrets, in plain text and in any form that JSON has for it."""
+        """A pattern of the secrets, in plain text and in every form that JSON can give them."""
 
         def match(code: int) -> bytes:
             plain = re.escape(bytes([code]))
@@ -241,13 +241,12 @@ class Connection:
 
 @dataclass(frozen=True)
 class Api:
-    """One API: how its requests are built and its answers read, where it is, and how a key is sent.
+    """An API: how requests are built and responses parsed, where it is, and how a key is sent.
 
-    `identity` is part of a connection's; `path` stands below a base URL, `root` is the path of one
-    that has none. `names` are the parameters of `Generation` that the API has, by what it calls
-    them, where dots lead into objects; `schema_name` is where it takes the shape of the JSON that
-    it is asked for, if it does. `images` are the types of images that it takes, `url` among them if
-    it takes addresses.
+    `path` follows a base URL; `root` is the path of a base URL that has none. `names` maps the
+    parameters of `Generation` that the API has to its own names for them; dots lead into objects.
+    `schema_name` is where it takes the JSON Schema of the reply, if it does. `images` are the types
+    of images that it takes, with `url` if it takes addresses.
     """
 
     name: ApiName
@@ -264,12 +263,12 @@ class Api:
 
     @property
     def title(self) -> str:
-        """How messages name it."""
+        """What messages call it."""
         return f"the API `{self.name}`"
 
     @property
     def identity(self) -> object:
-        """What of it decides the answers."""
+        """Everything about the API that determines the replies."""
         if self.name == "anthropic":
             return [self.name, DEFAULT_MAX_TOKENS]
         return self.name
@@ -282,17 +281,17 @@ class Api:
     def build(self, connection: Connection, messages: Messages) -> object:
         """Return the JSON body of a request.
 
-        SolverError E302 for messages that cannot be put into one.
+        Raises SolverError E302 for messages that do not fit into one.
         """
         body = self.write(connection, messages, dict(connection.parameters))
         return merge_bodies(body, connection.generation.extra_body or {})
 
     def read(self, status: int, body: bytes) -> Completion:
-        """Return what an answer says; it never raises."""
+        """Return the completion in a response; never raises."""
         return read_body(status, body, self.take)
 
 
-#: What stands beside a JSON Schema, by where an API takes it.
+#: The fields that accompany a JSON Schema, by where an API takes it.
 _FORMATS: dict[str, Body] = {
     "response_format.json_schema.schema": {
         "response_format": {
@@ -305,9 +304,9 @@ _FORMATS: dict[str, Body] = {
 
 
 def _split_system(messages: Messages) -> tuple[str, list[tuple[str, Fields]]]:
-    """Return what the system says (joined by an empty line), and the others by their roles.
+    """Return the system messages as one text, and the other messages with their roles.
 
-    The roles are `user` and `assistant`; SolverError E302 for another.
+    Raises SolverError E302 for a role other than `system`, `user` and `assistant`.
     """
     system = []
     turns = []
@@ -342,9 +341,9 @@ def _write_chat(connection: Connection, messages: Messages, parameters: Body) ->
 
 
 def _write_text(connection: Connection, messages: Messages, parameters: Body) -> Body:
-    """Write the messages as one text, without roles, parted by an empty line.
+    """Write the messages as one text without roles, separated by empty lines.
 
-    `logprobs` is a number.
+    In this API, `logprobs` is a number.
     """
     generation = connection.generation
     if generation.wants_logprobs:
@@ -352,7 +351,7 @@ def _write_text(connection: Connection, messages: Messages, parameters: Body) ->
         if generation.top_logprobs is None:
             parameters["logprobs"] = 1
     if generation.echo:
-        parameters.setdefault("max_tokens", 1)  # what comes after the text is of no use
+        parameters.setdefault("max_tokens", 1)  # the text after the prompt is not needed
     text = "\n\n".join(read_text(message) for message in messages)
     return _start_body(connection, "prompt", text) | parameters
 
@@ -388,7 +387,7 @@ def _write_gemini(_: Connection, messages: Messages, parameters: Body) -> Body:
 
 
 def _list_names(left_out: str) -> dict[str, str]:
-    """Return the parameters that an API names as we do: all but one."""
+    """Return the parameters that an API calls what we call them: all but one."""
     names = GENERATION_PARAMETERS.keys() - {left_out, "thinking"}
     return {name: name for name in names}
 
@@ -397,7 +396,7 @@ APIS: dict[ApiName, Api] = {
     "chat": Api(
         "chat",
         _write_chat,
-        take_chat,
+        parse_chat,
         CHAT_PATH,
         names=_list_names("echo"),
         schema_name="response_format.json_schema.schema",
@@ -405,7 +404,7 @@ APIS: dict[ApiName, Api] = {
     "completions": Api(
         "completions",
         _write_text,
-        take_text,
+        parse_text,
         "/completions",
         names=_list_names("reasoning_effort"),
         images=frozenset(),
@@ -413,7 +412,7 @@ APIS: dict[ApiName, Api] = {
     "anthropic": Api(
         "anthropic",
         _write_anthropic,
-        take_anthropic,
+        parse_anthropic,
         "/messages",
         key_header="x-api-key",
         key_start="",
@@ -429,7 +428,7 @@ APIS: dict[ApiName, Api] = {
     "gemini": Api(
         "gemini",
         _write_gemini,
-        take_gemini,
+        parse_gemini,
         "/models/{model}:generateContent",
         root="/v1beta",
         key_header="x-goog-api-key",
@@ -450,7 +449,7 @@ APIS: dict[ApiName, Api] = {
 
 @dataclass(frozen=True)
 class AdapterApi:
-    """A user's adapter; it is given `generation` only if its template names it, or `kwargs`."""
+    """A user's adapter. It gets `generation` only if its template reads that, or `kwargs`."""
 
     adapter: Adapter
     info: Fields = field(default_factory=dict)
@@ -462,12 +461,12 @@ class AdapterApi:
 
     @property
     def title(self) -> str:
-        """How messages name it."""
+        """What messages call it."""
         return f"the adapter `{self.adapter.key}`"
 
     @property
     def unsupported(self) -> frozenset[str]:
-        """All of `Generation`, unless the input template reads it."""
+        """All parameters of `Generation`, unless the input template reads them."""
         source = self.adapter.process_input
         if "generation" in source or "kwargs" in source:
             return frozenset()
@@ -476,7 +475,7 @@ class AdapterApi:
 
     @property
     def identity(self) -> object:
-        """The templates and what they read of the model."""
+        """The templates and what they read about the model."""
         return [
             "adapter",
             self.adapter.process_input,
@@ -492,7 +491,7 @@ class AdapterApi:
         return templates
 
     def build(self, connection: Connection, messages: Messages) -> object:
-        """Return the request's body: the JSON that the input template writes."""
+        """Return the request body: the JSON that the input template yields."""
         kwargs = connection.generation.given()
         info = {**self.info, "model_key": connection.model, "generation": kwargs}
         shown = {"messages": expand_images(messages)}
@@ -507,19 +506,19 @@ class AdapterApi:
             reason = problem.message
             hint = problem.hint
         except (ValueError, RecursionError) as error:
-            reason = f"what it writes is not JSON: {error}"
-            hint = 'write texts with `tojson`: `"content": {{ message.content | tojson }}`'
+            reason = f"its output is not JSON: {error}"
+            hint = 'put texts through `tojson`: `"content": {{ message.content | tojson }}`'
         raise SolverError(
             "E302", f"adapter `{self.adapter.key}`, `process_input`: {reason}", hint=hint
         )
 
     def read(self, status: int, body: bytes) -> Completion:
-        """Return what the output template makes of an answer.
+        """Return what the output template makes of a response.
 
-        It is not shown what reports an error.
+        The template does not see responses that report an error.
         """
         if status not in ANSWERED:
-            return read_body(status, body, take_chat)
+            return read_body(status, body, parse_chat)
         start = f"adapter `{self.adapter.key}`, `process_output`"
         try:
             text = JsonText(body.decode("utf-8-sig"))
@@ -530,10 +529,10 @@ class AdapterApi:
             return fail(f"{start}: {problem.message}", body)
         written = made if isinstance(made, str) else json.dumps(made, default=str)
         if written.lstrip().startswith('"'):
-            # `{{ body | tojson }}` quotes a body that is text already
+            # `{{ body | tojson }}` quotes a body that is already text
             with suppress(ValueError, RecursionError):
                 written = str(json.loads(written))
-        completion = read_body(status, written.encode(errors="replace"), take_chat)
+        completion = read_body(status, written.encode(errors="replace"), parse_chat)
         if completion.error is None:
             return completion
         return replace(completion, error=f"{start}: {completion.error}", raw=cut_raw(body))

@@ -1,7 +1,7 @@
-"""The way out of this machine: the proxy and the certificates that the environment names.
+"""The proxy and the certificates that the environment names.
 
 One rule for models, datasets and the hub: the proxy in `HTTPS_PROXY`, `HTTP_PROXY` or `ALL_PROXY`
-(in lower case, too) is used and named once on stderr, except for this machine and for hosts in
+(also in lower case) is used and named once on stderr, except for this machine and for hosts in
 `NO_PROXY`. A key goes through a proxy only inside TLS.
 """
 
@@ -20,18 +20,18 @@ from answerkey.errors import SpecError, hide_secrets, remember_url
 from answerkey.models.config import is_loopback
 
 LOG = logging.getLogger("answerkey")
-#: Further certificates to trust. OpenSSL reads `SSL_CERT_FILE` by itself.
+#: Names additional certificates to trust. OpenSSL itself reads `SSL_CERT_FILE`.
 CERTIFICATES = "REQUESTS_CA_BUNDLE"
-#: Documented in the library's source alone, and unknown to its types.
+#: Documented only in the source of the library, and missing from its types.
 _is_excepted: Callable[[str, dict[str, str]], bool] = vars(urllib.request)[
     "proxy_bypass_environment"
 ]
 
 
 def find_proxy(url: str) -> str | None:
-    """Return the proxy through which a URL is reached, or None.
+    """Return the proxy for a URL, or None.
 
-    SpecError E119 for one of an unknown kind.
+    Raises SpecError E119 for a proxy of an unknown kind.
     """
     proxies = urllib.request.getproxies_environment()
     parts = urlsplit(url)
@@ -54,7 +54,7 @@ def find_proxy(url: str) -> str | None:
 def find_proxy_for_key(url: str, model: str, *, has_key: bool) -> str | None:
     """Return the proxy for a model's endpoint.
 
-    SpecError E117 when a key would pass it without TLS.
+    Raises SpecError E117 if a key would pass through it without TLS.
     """
     proxy = find_proxy(url)
     if proxy is not None and has_key and urlsplit(url).scheme != "https":
@@ -70,10 +70,10 @@ def find_proxy_for_key(url: str, model: str, *, has_key: bool) -> str | None:
 
 
 def open_tls_context(trusted: str | None = None) -> ssl.SSLContext:
-    """Return how servers prove who they are: by certificates of the system and of the environment.
+    """Return a TLS context that trusts the certificates of the system and of the environment.
 
-    `trusted` (PEM text) are certificates to trust instead; ssl.SSLError or ValueError for text that
-    is none.
+    `trusted` (PEM text) are certificates to trust instead; ssl.SSLError or ValueError if it has
+    none.
     """
     context = ssl.create_default_context(cadata=trusted)
     if trusted is None and (bundle := os.environ.get(CERTIFICATES)):
@@ -82,7 +82,7 @@ def open_tls_context(trusted: str | None = None) -> ssl.SSLContext:
                 **{"capath" if Path(bundle).is_dir() else "cafile": bundle}
             )
         except OSError as error:  # ssl.SSLError is one
-            why = f"which holds no certificates: {error.strerror or error}"
+            why = f"which contains no certificates: {error.strerror or error}"
             raise SpecError(
                 "E119",
                 f"`{CERTIFICATES}` names `{bundle}`, {why}",

@@ -1,9 +1,10 @@
-"""Reading responses: any message, and the body of any answer in each API.
+"""Parses responses: messages of any origin, and response bodies of each API.
 
-    status, body ──► JSON object ──► what was said (one `take_…` per API) ──► Completion
+    status, body ──► JSON object ──► message (one `parse_…` per API) ──► Completion
 
-What cannot be read is a completion with status ERROR, the reason in `error` and the body in `raw`;
-nothing is ever raised, and nothing that was not said becomes an answer.
+A response that cannot be read becomes a completion with status ERROR, with the reason in `error`
+and the body in `raw`. Nothing is ever raised, and nothing but the model's own text becomes an
+answer.
 """
 
 from __future__ import annotations
@@ -15,28 +16,28 @@ from answerkey.errors import SolverError
 from answerkey.reader.markup import split_thoughts
 from answerkey.types import Completion, CompletionStatus
 
-#: A small body can be large once it is read: each value in it takes fifty bytes and more.
-MOST_PARTS = 1_000_000
-#: No call has so many tokens, and the sum of any run fits into 64 bits.
-MOST_TOKENS = 1 << 40
-#: Wrappers inside wrappers deeper than this are nobody's reply.
+#: A small body can need much memory once it is parsed: each value takes fifty bytes or more.
+MAX_PARTS = 1_000_000
+#: No call has this many tokens, and the sum of any run fits into 64 bits.
+MAX_TOKENS = 1 << 40
+#: Replies are not nested more deeply than this.
 DEPTH = 8
 RAW_BYTES = 65_536
 ERROR_CHARACTERS = 500
 ANSWERED = range(200, 300)
 
 TEXT_PARTS = frozenset({"text", "output_text", "input_text"})
-#: Where endpoints put what a reasoning model thought, beside the content, or as a part of it.
+#: The fields and parts in which endpoints return the thoughts of a reasoning model.
 THOUGHT_FIELDS = ("reasoning_content", "reasoning", "thinking")
 THOUGHT_PARTS = frozenset({"thinking", "reasoning", "reasoning_content", "reasoning_text"})
-#: Who speaks when it is not the model.
+#: The roles of everyone but the model.
 OTHER_ROLES = frozenset({"system", "developer", "user", "tool", "function"})
 MESSAGE_KEYS = frozenset({"content", "refusal", "tool_calls", "function_call"})
 WRAPPER_KEYS = ("choices", "message", "output", "messages", "items")
 REPLY_KEYS = MESSAGE_KEYS.union(WRAPPER_KEYS, {"role"})
-#: What a message may say beside its text and its thoughts.
+#: The fields of a message besides its text and its thoughts.
 _SAYS_MORE = ("refusal", "tool_calls", "function_call", "audio", "annotations")
-#: How the APIs name the ends of a completion, in the words of one of them.
+#: Finish reasons of other APIs, by those of OpenAI.
 FINISH_REASONS: dict[str, str] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -54,7 +55,7 @@ FINISH_REASONS: dict[str, str] = {
     "PROHIBITED_CONTENT": "content_filter",
     "SPII": "content_filter",
 }
-#: How the APIs name their counts of tokens, the better name first.
+#: The names of token counts in the APIs, the better name first.
 _TOKEN_NAMES = {
     "prompt_tokens": "prompt_tokens",
     "input_tokens": "prompt_tokens",
@@ -71,7 +72,7 @@ _TOKEN_NAMES = {
     "cache_write_tokens": "cache_write_tokens",
     "cache_creation_input_tokens": "cache_write_tokens",
 }
-#: Anthropic counts what was cached apart from the other tokens of the prompt.
+#: Anthropic does not include cached tokens in the prompt tokens.
 _CACHED_APART = frozenset({"cache_read_input_tokens", "cache_creation_input_tokens"})
 _DETAILS = (
     "prompt_tokens_details",
@@ -79,56 +80,56 @@ _DETAILS = (
     "completion_tokens_details",
     "output_tokens_details",
 )
-#: Where error bodies say what is wrong, the best place first.
-COMPLAINT_FIELDS = ("error", "message", "detail", "errors", "msg", "type", "code")
-#: A JSON object that is read, one that is built, and what a model is asked.
+#: The fields of error bodies that may contain the message, the best first.
+ERROR_FIELDS = ("error", "message", "detail", "errors", "msg", "type", "code")
+#: A JSON object that is read, one that is built, and the messages to a model.
 Fields = Mapping[str, object]
 Body = dict[str, object]
 Messages = Sequence[Fields]
-#: A `dict` is known at once, any other `Mapping` after a search.
+#: `isinstance` recognises a `dict` faster than any other `Mapping`.
 _OBJECTS = (dict, Mapping)
 _NO_TEXT = Completion(None, CompletionStatus.NO_TEXT)
-#: `with_fields` of it takes a quarter of the time that a new completion takes.
+#: `with_fields` takes a quarter of the time that a new completion takes.
 _EMPTY = Completion("")
-#: Made once: `json.loads` with `parse_constant` makes a decoder for every reply.
+#: Made once: `json.loads` with `parse_constant` would make a decoder for every reply.
 _JSON = json.JSONDecoder(parse_constant=lambda _: None)
 
 
-class Unreadable(Exception):  # noqa: N818 - it becomes a completion, never an error of a run
-    """A body or a message that is not what it should be; the text says why."""
+class Unreadable(Exception):  # noqa: N818 - it becomes a completion, not an error of the run
+    """A body or a message that cannot be read; the text says why."""
 
 
 # Plain values.
 
 
 def get_field(value: object, name: str) -> object:
-    """Return a field of an object; None if it has none, or is none."""
+    """Return a field of an object; None if it has none, or is not an object."""
     if isinstance(value, _OBJECTS):
         return value.get(name)
     return None
 
 
 def list_entries(value: object) -> Sequence[object]:
-    """Return a list as it is; an empty one for anything else."""
+    """Return a list unchanged; an empty one for anything else."""
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return value
     return ()
 
 
-def _is_one_of(value: object, words: frozenset[str]) -> bool:
-    """Return whether a value, which may be of any type, is one of some words."""
+def _is_word_in(value: object, words: frozenset[str]) -> bool:
+    """Return whether a value of any type is one of these words."""
     return isinstance(value, str) and value in words
 
 
 def read_count(value: object) -> int | None:
-    """Return a number of tokens; None for what is none, or so large that sums would overflow."""
-    if type(value) is int and 0 <= value < MOST_TOKENS:
+    """Return a token count; None for anything else, or if it is so large that sums overflow."""
+    if type(value) is int and 0 <= value < MAX_TOKENS:
         return value
     return None
 
 
-def mend_text(text: str) -> str:
-    """Return the text with half surrogate pairs, which no file can hold, as U+FFFD."""
+def replace_lone_surrogates(text: str) -> str:
+    """Return the text with lone surrogates, which no file can hold, replaced by U+FFFD."""
     if text.isascii():
         return text
     try:
@@ -138,7 +139,7 @@ def mend_text(text: str) -> str:
     return text
 
 
-def make_plain(message: Fields) -> Body:
+def to_json_object(message: Fields) -> Body:
     """Return a message as plain JSON values that any file can hold."""
     plain = to_json_values(message)
     if isinstance(plain, dict):
@@ -147,10 +148,7 @@ def make_plain(message: Fields) -> Body:
 
 
 def to_json_values(value: object) -> object:
-    """Return a value as plain JSON values that any file can hold.
-
-    None for one that is nested too deeply.
-    """
+    """Return a value as plain JSON values that any file can hold; None if nested too deeply."""
     try:
         text = json.dumps(
             value,
@@ -158,13 +156,13 @@ def to_json_values(value: object) -> object:
             ensure_ascii=False,
             skipkeys=True,
         )
-        return _JSON.decode(mend_text(text))
+        return _JSON.decode(replace_lone_surrogates(text))
     except (ValueError, RecursionError):
         return None
 
 
 def parse_json(body: bytes) -> object:
-    """Return the JSON of a body; None where there is none, or it is nested too deeply."""
+    """Return the JSON value in a body; None if there is none, or if it is nested too deeply."""
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
@@ -172,15 +170,15 @@ def parse_json(body: bytes) -> object:
 
 
 def shorten(text: str) -> str:
-    """Return a text on one line, cut where it gets too long to be read."""
-    words = " ".join(mend_text(text).split())
+    """Return a text on one line, cut to a readable length."""
+    words = " ".join(replace_lone_surrogates(text).split())
     if len(words) <= ERROR_CHARACTERS:
         return words
     return f"{words[:ERROR_CHARACTERS]}…"
 
 
 def fail(reason: str, body: bytes = b"") -> Completion:
-    """Return the completion of a call that failed: ERROR, why, and what was sent instead of an
+    """Return the completion of a failed call: ERROR, the reason, and the body that was not an
     answer.
     """
     return Completion(
@@ -197,14 +195,14 @@ def cut_raw(body: bytes) -> str:
     return text.encode()[:RAW_BYTES].decode(errors="ignore")
 
 
-# Messages, of any origin.
+# Messages of any origin.
 
 
 def is_trace(value: object, depth: int = DEPTH) -> bool:
     """Return whether a value has the shape of a reply or of an exchange of messages.
 
-    A message with `role` and content; a list of messages; an object whose `choices`, `messages`,
-    `output`, `message` or `items` is or holds one.
+    That is a message with `role` and content, a list of messages, or an object that has one of them
+    in `choices`, `messages`, `output`, `message` or `items`.
     """
     if not isinstance(value, Mapping):
         entries = list_entries(value)
@@ -226,48 +224,47 @@ def _has_role(message: object) -> bool:
 
 
 def read_message(message: object, depth: int = DEPTH) -> Completion:
-    """Return what a reply says.
+    """Return the completion in a reply.
 
-    Text; an OpenAI-like message; a whole chat completion (its first choice); an object with
-    `output` or `messages`; a list of messages (the last of the assistant). Text parts are joined by
-    a newline. A refusal is REFUSED; null, tool calls alone and shapes that hold no text are
-    NO_TEXT.
+    A reply is a text; an OpenAI-like message; a chat completion (its first choice); an object with
+    `output` or `messages`; or a list of messages (the assistant's last one). Text parts are joined
+    by newlines. A refusal is REFUSED; null, tool calls alone and shapes without text are NO_TEXT.
     """
     if isinstance(message, str):
-        return _EMPTY.with_fields(text=mend_text(message))
+        return _EMPTY.with_fields(text=replace_lone_surrogates(message))
     if isinstance(message, int | float):
         return Completion(str(message))
     if depth == 0:
         return _NO_TEXT
     if isinstance(message, Mapping):
         if "role" in message or not MESSAGE_KEYS.isdisjoint(message):
-            return _read_one(message)
+            return _read_single(message)
         return _read_wrapped(message, depth - 1)
     return _read_list(list_entries(message), depth - 1)
 
 
-def _read_one(message: Fields) -> Completion:
-    """Return what one message of the assistant says; `reply` is the whole of it."""
-    if _is_one_of(message.get("role"), OTHER_ROLES):
+def _read_single(message: Fields) -> Completion:
+    """Return the completion in one message of the assistant, which becomes its `reply`."""
+    if _is_word_in(message.get("role"), OTHER_ROLES):
         return _NO_TEXT
     content = message.get("content")
     if isinstance(content, int | float):
         message = {**message, "content": str(content)}
     try:
-        completion = _take_message(message, message.get("stop_reason"))
+        completion = _parse_message(message, message.get("stop_reason"))
     except Unreadable:
         completion = _NO_TEXT
-    return completion.with_fields(reply=make_plain(message), finish_reason=None)
+    return completion.with_fields(reply=to_json_object(message), finish_reason=None)
 
 
 def _read_list(messages: Sequence[object], depth: int) -> Completion:
     if messages and all(map(_is_content_part, messages)):
-        return _read_one({"role": "assistant", "content": list(messages)})
+        return _read_single({"role": "assistant", "content": list(messages)})
     for position in reversed(range(len(messages))):
         message = messages[position]
         if not isinstance(message, Mapping):
             continue
-        # Without a role it may be reasoning, a tool call, a search.
+        # Without a role, it may be reasoning, a tool call or a search.
         kind = "message" if "role" in message else message.get("type", "message")
         if kind == "message" and message.get("role", "assistant") == "assistant":
             return _add_prompt(read_message(message, depth), messages[:position])
@@ -281,16 +278,16 @@ def _is_content_part(part: object) -> bool:
     if not isinstance(part, Mapping) or "role" in part:
         return False
     kind = part.get("type")
-    return kind == "refusal" or _is_one_of(kind, TEXT_PARTS)
+    return kind == "refusal" or _is_word_in(kind, TEXT_PARTS)
 
 
 def _add_prompt(completion: Completion, earlier: Sequence[object]) -> Completion:
-    prompt = [make_plain(message) for message in earlier if isinstance(message, Mapping)]
+    prompt = [to_json_object(message) for message in earlier if isinstance(message, Mapping)]
     return completion.with_fields(prompt=prompt or completion.prompt)
 
 
 def _read_wrapped(message: Fields, depth: int) -> Completion:
-    """Return what a reply says that is inside an object."""
+    """Return the completion in an object around a reply."""
     key = next(filter(message.get, WRAPPER_KEYS), "")
     inner = message.get(key)
     choices = list_entries(inner)
@@ -299,21 +296,21 @@ def _read_wrapped(message: Fields, depth: int) -> Completion:
         text = choice.get("text")
         completion = read_message(choice.get("message", text), depth)
         end = choice.get("finish_reason")
-        completion = _end(completion, end, choice.get("logprobs"))
+        completion = _add_ending(completion, end, choice.get("logprobs"))
     else:
         completion = read_message(inner, depth)
     exchange = list_entries(message.get("messages"))
     if completion.prompt is None and "output" in message and exchange:
-        # It holds the whole beside the last reply.
+        # The object has the whole exchange next to the last reply.
         completion = _add_prompt(completion, exchange[:-1])
     return completion.with_fields(**read_usage(message.get("usage")))
 
 
-def _end(completion: Completion, end: object, logprobs: object) -> Completion:
-    """Return a completion with how it ended; one that a filter ended without a text is REFUSED."""
+def _add_ending(completion: Completion, end: object, logprobs: object) -> Completion:
+    """Return a completion with its finish reason; filtered without a text, it is REFUSED."""
     fields: Body = {}
     if isinstance(end, str) and end:
-        fields["finish_reason"] = FINISH_REASONS.get(end) or mend_text(end)
+        fields["finish_reason"] = FINISH_REASONS.get(end) or replace_lone_surrogates(end)
     if fields.get("finish_reason") == "content_filter" and not completion.text:
         fields["text"] = None
         fields["status"] = CompletionStatus.REFUSED
@@ -322,22 +319,22 @@ def _end(completion: Completion, end: object, logprobs: object) -> Completion:
     return completion.with_fields(**fields)
 
 
-def _take_message(message: Fields, end: object = None, logprobs: object = None) -> Completion:
-    """Return what a message says; raises Unreadable for one that is none.
+def _parse_message(message: Fields, end: object = None, logprobs: object = None) -> Completion:
+    """Return the completion in a message; raise Unreadable if it is not one.
 
-    `reply` is the message without its thoughts, where it says more than one text.
+    `reply` is the message without its thoughts, if it has more than one text.
     """
     role = message.get("role")
-    if _is_one_of(role, OTHER_ROLES):
-        raise Unreadable(f"the message is of the role {role!r}, not the assistant's")
+    if _is_word_in(role, OTHER_ROLES):
+        raise Unreadable(f"the message has the role {role!r}, not `assistant`")
     content = message.get("content")
-    texts, thoughts, is_refused = _take_parts(content)
+    texts, thoughts, is_refused = _split_content(content)
     thoughts.insert(0, _find_text(message, *THOUGHT_FIELDS))
     if is_refused or end == "refusal" or _find_text(message, "refusal"):
         completion = Completion(None, CompletionStatus.REFUSED)
     else:
         completion = _join_texts(texts, message)
-    thought = mend_text("\n".join(filter(None, thoughts)))
+    thought = replace_lone_surrogates("\n".join(filter(None, thoughts)))
     if thought:
         completion = completion.with_fields(reasoning=thought)
     says_more = any(map(message.get, _SAYS_MORE))
@@ -345,21 +342,24 @@ def _take_message(message: Fields, end: object = None, logprobs: object = None) 
         reply = dict(message)
         for name in THOUGHT_FIELDS:
             reply.pop(name, None)
-        completion = completion.with_fields(reply=make_plain(reply))
-    return _end(completion, end, logprobs)
+        completion = completion.with_fields(reply=to_json_object(reply))
+    return _add_ending(completion, end, logprobs)
 
 
 def _join_texts(texts: Sequence[str], message: Fields) -> Completion:
-    """Return the texts of a message as one; beside a tool call, blank ones say nothing."""
-    text = mend_text("\n".join(texts))
+    """Return the texts of a message as one; blank ones next to a tool call are not an answer."""
+    text = replace_lone_surrogates("\n".join(texts))
     calls = message.get("tool_calls") or message.get("function_call")
     if not texts or (calls and not text.strip()):
         return _NO_TEXT
     return _EMPTY.with_fields(text=text)
 
 
-def _take_parts(content: object) -> tuple[list[str], list[str], bool]:
-    """Return texts, thoughts and whether there is a refusal: of text, a list of parts, or null."""
+def _split_content(content: object) -> tuple[list[str], list[str], bool]:
+    """Return the texts and the thoughts in a content, and whether it contains a refusal.
+
+    The content is a text, a list of parts, or null.
+    """
     texts = []
     thoughts = []
     is_refused = False
@@ -373,7 +373,7 @@ def _take_parts(content: object) -> tuple[list[str], list[str], bool]:
         kind = _find_kind(part)
         if kind == "refusal":
             is_refused = True
-        elif _is_one_of(kind, THOUGHT_PARTS):
+        elif _is_word_in(kind, THOUGHT_PARTS):
             thoughts.append(_find_text(part, *THOUGHT_FIELDS, "text"))
         elif not isinstance(kind, str) or kind in TEXT_PARTS:
             texts.append(_require_text(part))
@@ -381,14 +381,14 @@ def _take_parts(content: object) -> tuple[list[str], list[str], bool]:
 
 
 def _find_kind(part: object) -> object:
-    """Return which part of a content it is; without a `type`, it is text."""
+    """Return the type of a part of a content; without a `type`, it is text."""
     if isinstance(part, Mapping):
         return part.get("type", "text")
     return "text"
 
 
 def _require_text(part: object) -> str:
-    """Return a part that is text, its `text`, or the `value` of that."""
+    """Return the text of a part: the part itself, its `text`, or the `value` of that."""
     for name in ("text", "value"):
         if isinstance(part, Mapping):
             part = part.get(name)
@@ -398,10 +398,7 @@ def _require_text(part: object) -> str:
 
 
 def _find_text(part: object, *names: str) -> str:
-    """Return the text under the first of some names that has one, also as a list of parts.
-
-    "" without.
-    """
+    """Return the text of the first of these fields that has one, or has parts with one; else ""."""
     if not isinstance(part, _OBJECTS):
         return ""
     for value in filter(None, map(part.get, names)):
@@ -414,9 +411,9 @@ def _find_text(part: object, *names: str) -> str:
 
 
 def read_text(message: Fields) -> str:
-    """Return the text of a message, parts joined by a newline.
+    """Return the text of a message, with parts joined by newlines.
 
-    SolverError E302 for anything else in it.
+    Raises SolverError E302 for anything that is not text.
     """
     content = message.get("content")
     if isinstance(content, str):
@@ -430,14 +427,14 @@ def read_text(message: Fields) -> str:
             text = _require_text(part)
         except Unreadable:
             kind = None
-        if not _is_one_of(kind, TEXT_PARTS):
+        if not _is_word_in(kind, TEXT_PARTS):
             raise SolverError("E302", f"a part of a message's content is not text: {kind!r}")
         texts.append(text)
     return "\n".join(texts)
 
 
 def read_usage(usage: object) -> dict[str, int | None]:
-    """Return the counts of tokens that an endpoint states, by `USAGE_NAMES`."""
+    """Return the token counts that an endpoint reports, by `USAGE_NAMES`."""
     if not isinstance(usage, _OBJECTS):
         return {}
     counts = dict(usage)
@@ -457,7 +454,7 @@ def read_usage(usage: object) -> dict[str, int | None]:
 
 
 def _add_thoughts(tokens: dict[str, int | None], counts: Fields) -> None:
-    """Count the thoughts as part of the answer; some APIs count them apart."""
+    """Add the thoughts to the tokens of the completion, for APIs that count them separately."""
     thoughts = tokens.get("reasoning_tokens") or 0
     if not thoughts:
         return
@@ -467,11 +464,11 @@ def _add_thoughts(tokens: dict[str, int | None], counts: Fields) -> None:
         tokens["completion_tokens"] = completion + thoughts
 
 
-# What is taken out of the text of a completion.
+# Thoughts in the text of a completion.
 
 
-def take_out_thoughts(completion: Completion) -> Completion:
-    """Return a completion with the thoughts of its text apart; `raw` is the text as it was."""
+def split_reasoning(completion: Completion) -> Completion:
+    """Return a completion without the thoughts in its text; `raw` is the original text."""
     if completion.text is None:
         return completion
     parts = split_thoughts(completion.text)
@@ -486,35 +483,33 @@ def take_out_thoughts(completion: Completion) -> Completion:
     )
 
 
-# The bodies of answers.
+# Response bodies.
 
 
 def has_too_many_parts(body: bytes) -> bool:
-    """Return whether reading a body of JSON would take far more memory than any answer needs.
+    """Return whether parsing a JSON body would take far more memory than any answer needs.
 
-    In each part of it there is a comma or a bracket. Texts have them too, but an answer has no
-    million.
+    Each part has a comma or a bracket. Texts contain them too, but no answer contains a million.
     """
-    if len(body) <= MOST_PARTS:
+    if len(body) <= MAX_PARTS:
         return False
     parts = body.count(b",")
     parts += body.count(b"[") + body.count(b"{")
-    return parts > MOST_PARTS
+    return parts > MAX_PARTS
 
 
 def read_body(status: int, body: bytes, take: Callable[[Fields], Completion]) -> Completion:
-    """Return what a body says.
-
-    `take` reads the JSON object of an answer that was given (status 2xx).
-    """
+    """Return the completion in a body; `take` reads the JSON object of a successful response."""
     try:
         value = _parse(body)
         if status not in ANSWERED:
-            reason = find_complaint(value)
+            reason = find_error_message(value)
         elif not isinstance(value, dict):
-            reason = f"the body is JSON, but no object: {type(value).__name__}"
+            reason = f"the body is JSON, but not an object: {type(value).__name__}"
         elif value.get("error") or _is_error(value):
-            reason = f"the endpoint reports an error: {find_complaint(value)}".removesuffix(": ")
+            reason = f"the endpoint reports an error: {find_error_message(value)}".removesuffix(
+                ": "
+            )
         else:
             usage = value.get("usage") or value.get("usageMetadata")
             return take(value).with_fields(**read_usage(usage))
@@ -550,86 +545,86 @@ def _parse(body: bytes) -> object:
         raise Unreadable(reason) from None
 
 
-def find_complaint(body: object, depth: int = DEPTH) -> str:
-    """Return the message of an error body, in any of the usual shapes; "" when there is none."""
+def find_error_message(body: object, depth: int = DEPTH) -> str:
+    """Return the message in an error body of any usual shape; "" if there is none."""
     if isinstance(body, str):
         return body
     values: Sequence[object] = ()
     if depth and isinstance(body, list):
         values = body
     elif depth and isinstance(body, Mapping):
-        values = [body.get(key) for key in COMPLAINT_FIELDS]
+        values = [body.get(key) for key in ERROR_FIELDS]
     for value in values:
-        complaint = find_complaint(value, depth - 1)
-        if complaint:
-            return complaint
+        message = find_error_message(value, depth - 1)
+        if message:
+            return message
     return ""
 
 
-def take_chat(body: Fields) -> Completion:
-    """Return what the first choice of a chat completion says."""
-    choice, end = _take_first(body, "choices", "finish_reason")
+def parse_chat(body: Fields) -> Completion:
+    """Return the first choice of a chat completion."""
+    choice, end = _first_answer(body, "choices", "finish_reason")
     if choice is None:
         return _NO_TEXT
     message = choice.get("message")
     if not isinstance(message, dict):
         raise Unreadable("the first choice has no `message`")
-    return _take_message(message, end, choice.get("logprobs"))
+    return _parse_message(message, end, choice.get("logprobs"))
 
 
-def take_text(body: Fields) -> Completion:
-    """Return what the first choice of a text completion says."""
-    choice, end = _take_first(body, "choices", "finish_reason")
+def parse_text(body: Fields) -> Completion:
+    """Return the first choice of a text completion."""
+    choice, end = _first_answer(body, "choices", "finish_reason")
     text = None if choice is None else choice.get("text", 0)
     if not isinstance(text, str | None):
         raise Unreadable("the first choice has no `text`")
     logprobs = get_field(choice, "logprobs")
-    return _take_message({"content": text}, end, logprobs).with_fields(reply=None)
+    return _parse_message({"content": text}, end, logprobs).with_fields(reply=None)
 
 
-def take_anthropic(body: Fields) -> Completion:
-    """Return what a message of Anthropic's API says; thinking blocks are apart from the text."""
+def parse_anthropic(body: Fields) -> Completion:
+    """Return a message of Anthropic's API, with its thinking blocks as reasoning."""
     if "content" not in body:
         raise Unreadable("the body has no `content`")
     message = {"role": "assistant", "content": body["content"]}
-    completion = _take_message(message, body.get("stop_reason"))
+    completion = _parse_message(message, body.get("stop_reason"))
     if completion.status is CompletionStatus.OK:
         completion = completion.with_fields(reply=None)
     return completion
 
 
-def take_gemini(body: Fields) -> Completion:
-    """Return what the first candidate of Gemini's API says; thoughts are apart from the text."""
+def parse_gemini(body: Fields) -> Completion:
+    """Return the first candidate of Gemini's API, with its thoughts as reasoning."""
     is_blocked = bool(_find_text(body.get("promptFeedback"), "blockReason"))
     if is_blocked and not body.get("candidates"):
         return Completion(None, CompletionStatus.REFUSED)
-    candidate, end = _take_first(body, "candidates", "finishReason")
+    candidate, end = _first_answer(body, "candidates", "finishReason")
     content = get_field(candidate, "content") or {}
     parts = get_field(content, "parts") or []
     if not isinstance(content, dict) or not isinstance(parts, list):
-        raise Unreadable("the content of the first candidate is no list of parts")
+        raise Unreadable("the content of the first candidate is not a list of parts")
     texts = []
     for part in parts:
         if not isinstance(part, dict):
-            raise Unreadable("a part of the content is no object")
+            raise Unreadable("a part of the content is not an object")
         if "text" in part:
             kind = "thinking" if part.get("thought") else "text"
             texts.append({**part, "type": kind})
-    return _take_message({"content": texts}, end).with_fields(reply=None)
+    return _parse_message({"content": texts}, end).with_fields(reply=None)
 
 
-def _take_first(body: Fields, name: str, end_name: str) -> tuple[Fields | None, object]:
-    """Return the first entry of a list of answers, None for an empty list, and how it ended."""
+def _first_answer(body: Fields, name: str, end_name: str) -> tuple[Fields | None, object]:
+    """Return the first entry of a list of answers, or None, and how it ended."""
     answers = body.get(name)
     if not isinstance(answers, list):
-        raise Unreadable(f"`{name}` is no list" if name in body else f"the body has no `{name}`")
+        raise Unreadable(f"`{name}` is not a list" if name in body else f"the body has no `{name}`")
     if not answers:
         return None, None
     first = answers[0]
     if not isinstance(first, dict):
-        raise Unreadable(f"the first of `{name}` is no object")
+        raise Unreadable(f"the first entry of `{name}` is not an object")
     if first.get("error"):
-        raise Unreadable(f"the endpoint reports an error: {find_complaint(first['error'])}")
+        raise Unreadable(f"the endpoint reports an error: {find_error_message(first['error'])}")
     end = first.get(end_name)
     if end == "error":
         raise Unreadable("the endpoint reports an error in the middle of the answer")

@@ -1,4 +1,4 @@
-"""What a reply means for its call, the delay before a retry, and when an endpoint is given up.
+"""What a reply means for its call, the delay before a retry, and when to give up an endpoint.
 
 `Retry.choose_wait` is the delay before the next attempt; its numbers are fields of `Limits`.
 """
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 # What a reply means for its call.
 
-#: What an endpoint calls its error when the same holds for every further call, by status: in `code`
-#: or `type`, of the body or of its `error`.
+#: The names of errors that will hit every further call, by status; they are in `code` or `type`, of
+#: the body or of its `error`.
 LASTING_ERRORS = {404: "model_not_found", 429: "insufficient_quota"}
 _REDIRECTS = 300
 _MISTAKES = 400
 _SERVER_ERRORS = 500
-#: The longest wait after a reply without sense: its endpoint is not overloaded.
+#: The longest wait after an unreadable reply: its endpoint is not overloaded.
 LONGEST_UNREADABLE_WAIT = 2.0
 
 NoReplyKind = Literal[
@@ -43,14 +43,13 @@ NoReplyKind = Literal[
     "too_large",
     "address",
 ]
-#: Errors that end without a word of the endpoint.
-SILENT_KINDS: frozenset[str] = frozenset({"connect", "certificate", "address", "timeout"})
+#: Errors without any response of the endpoint.
+UNREACHABLE_KINDS: frozenset[str] = frozenset({"connect", "certificate", "address", "timeout"})
 
 
 class HttpRequest(NamedTuple):
-    """What is sent.
-
-    `url` is another path of the endpoint, `max_bytes` another limit for the reply.
+    """A request to send; `url` is another path of the endpoint, `max_bytes` another limit of the
+    reply.
     """
 
     body: bytes | None
@@ -61,7 +60,7 @@ class HttpRequest(NamedTuple):
 
 
 class HttpReply(NamedTuple):
-    """What came back over HTTP."""
+    """An HTTP response."""
 
     status: int
     headers: Mapping[str, str]
@@ -69,16 +68,16 @@ class HttpReply(NamedTuple):
 
 
 class NoReply(NamedTuple):
-    """Why no whole reply came back."""
+    """Why there is no whole response."""
 
     kind: NoReplyKind
     why: str
 
 
 class RetryVerdict(Enum):
-    """What becomes of a call after an attempt.
+    """What happens to a call after an attempt.
 
-    After AGAIN, fewer requests at once might do better.
+    After AGAIN, fewer simultaneous requests might help.
     """
 
     ANSWERED = "answered"
@@ -89,7 +88,7 @@ class RetryVerdict(Enum):
 
 
 class CallOutcome(NamedTuple):
-    """An attempt, judged; `label` names what went wrong, the same for the same cause."""
+    """The outcome of an attempt; `label` names the problem, the same for the same cause."""
 
     verdict: RetryVerdict
     completion: Completion
@@ -98,13 +97,13 @@ class CallOutcome(NamedTuple):
 
     @property
     def is_server_error(self) -> bool:
-        """Whether the endpoint replied with a status from 500 on."""
+        """Whether the endpoint replied with a status of 500 or above."""
         return self.label.startswith("status 5")
 
 
-#: Makes a completion of status and body.
+#: Returns the completion in a status and a body.
 Reader = Callable[[int, bytes], Completion]
-_SILENT_VERDICTS = {
+_NO_REPLY_VERDICTS = {
     "connect": RetryVerdict.AGAIN,
     "reset": RetryVerdict.AGAIN,
     "timeout": RetryVerdict.AGAIN,
@@ -112,26 +111,26 @@ _SILENT_VERDICTS = {
 }
 
 
-def judge(came: HttpReply | NoReply, read: Reader) -> CallOutcome:
-    """Return what becomes of a call; `read` makes a completion of a reply, whatever it is."""
-    if isinstance(came, NoReply):
-        verdict = _SILENT_VERDICTS.get(came.kind, RetryVerdict.FAILED)
-        return CallOutcome(verdict, fail(came.why), came.kind)
-    completion = read(came.status, came.body)
-    if came.status >= _REDIRECTS:
-        return _judge_error(came, completion)
+def judge(reply: HttpReply | NoReply, read: Reader) -> CallOutcome:
+    """Return the outcome of an attempt; `read` makes a completion of any reply."""
+    if isinstance(reply, NoReply):
+        verdict = _NO_REPLY_VERDICTS.get(reply.kind, RetryVerdict.FAILED)
+        return CallOutcome(verdict, fail(reply.why), reply.kind)
+    completion = read(reply.status, reply.body)
+    if reply.status >= _REDIRECTS:
+        return _judge_error(reply, completion)
     if completion.status is not CompletionStatus.ERROR:
         return CallOutcome(RetryVerdict.ANSWERED, completion)
-    # JSON would be no better the next time.
+    # JSON would be no better next time.
     verdict = RetryVerdict.UNREADABLE
-    if has_too_many_parts(came.body) or parse_json(came.body) is not None:
+    if has_too_many_parts(reply.body) or parse_json(reply.body) is not None:
         verdict = RetryVerdict.FAILED
     return CallOutcome(verdict, completion, "unreadable")
 
 
-def _judge_error(came: HttpReply, completion: Completion) -> CallOutcome:
-    """Return what becomes of a call that was answered with another status than 2xx."""
-    status = came.status
+def _judge_error(reply: HttpReply, completion: Completion) -> CallOutcome:
+    """Return the outcome of an attempt whose status is not 2xx."""
+    status = reply.status
     label = f"status {status}"
     if status < _MISTAKES:
         why = f"{label}: the endpoint redirects to another address; redirects are not followed"
@@ -139,7 +138,7 @@ def _judge_error(came: HttpReply, completion: Completion) -> CallOutcome:
     elif completion.status is not CompletionStatus.ERROR:
         completion = fail(label)
     lasting = LASTING_ERRORS.get(status)
-    if lasting is not None and lasting in _list_error_names(came.body):
+    if lasting is not None and lasting in _list_error_names(reply.body):
         return CallOutcome(RetryVerdict.REFUSED, completion, lasting)
     if status in {401, 403}:
         return CallOutcome(RetryVerdict.REFUSED, completion, label)
@@ -149,7 +148,7 @@ def _judge_error(came: HttpReply, completion: Completion) -> CallOutcome:
 
 
 def _list_error_names(body: bytes) -> list[object]:
-    """Return what a body calls its error: `code` and `type`, of itself and of its `error`."""
+    """Return the names of a body's error: `code` and `type`, of the body and of its `error`."""
     if has_too_many_parts(body):
         return []
     names = []
@@ -181,7 +180,7 @@ def read_retry_after(headers: Mapping[str, str], wall: float) -> float | None:
 
 
 class Retry:
-    """The attempts of one call; its time runs from the first attempt on."""
+    """The attempts of one call; its time starts with the first attempt."""
 
     __slots__ = ("_begun_at", "_clock", "_limits", "_unreadable", "attempts")
 
@@ -193,7 +192,7 @@ class Retry:
         self._begun_at = math.inf
 
     def begin_attempt(self) -> float:
-        """Count an attempt and return how many seconds it may take."""
+        """Count an attempt; return how many seconds it may take."""
         now = self._clock.now()
         if self.attempts == 0:
             self._begun_at = now
@@ -202,10 +201,10 @@ class Retry:
         return max(0.0, min(self._limits.attempt_seconds, left))
 
     def choose_wait(self, outcome: CallOutcome, health: Health | None = None) -> float | None:
-        """Return the seconds to wait before the next attempt; None when there is none.
+        """Return the seconds to wait before the next attempt; None if there is no further attempt.
 
-        An endpoint that never answered is tried for a shorter time: see `Limits`. One timeout is
-        enough then.
+        An endpoint that has never answered is tried for a shorter time, see `Limits`; a single
+        timeout is then enough to stop.
         """
         limits = self._limits
         if outcome.verdict is RetryVerdict.UNREADABLE:
@@ -221,7 +220,7 @@ class Retry:
             wait = min(limits.wait_seconds, wait)
         if self.attempts >= limits.attempts or self._unreadable >= limits.unreadable_attempts:
             return None
-        ends_at = self._begun_at + self._patience(outcome, health)
+        ends_at = self._begun_at + self._choose_time_limit(outcome, health)
         if self._clock.now() + wait >= ends_at:
             return None
         return wait
@@ -230,28 +229,29 @@ class Retry:
         doubled = self._limits.first_wait * 2.0 ** min(count - 1, 60)
         return self._clock.draw() * min(longest, doubled)
 
-    def _patience(self, outcome: CallOutcome, health: Health | None) -> float:
-        """Return for how many seconds the call is tried."""
+    def _choose_time_limit(self, outcome: CallOutcome, health: Health | None) -> float:
+        """Return the number of seconds for which the call is tried."""
         limits = self._limits
         if health is None:
             return limits.call_seconds
         if not health.is_reached and outcome.label == "timeout":
             return 0.0
-        if not health.is_reached and outcome.label in SILENT_KINDS:
+        if not health.is_reached and outcome.label in UNREACHABLE_KINDS:
             return limits.reach_seconds
         if not health.has_answered and outcome.is_server_error:
             return limits.failing_seconds
         return limits.call_seconds
 
 
-# When an endpoint is given up.
+# When to give up an endpoint.
 
-#: This many permanent failures in a row, all for the same reason, end all calls.
+#: This many permanent failures in a row with the same cause end all calls.
 FAILURES_IN_A_ROW = 50
-#: Once an endpoint has answered, this many refusals in a row with status 403 end the calls, since a
+#: Once an endpoint has answered, this many consecutive replies with status 403 end the calls: a
 #: single one may be about one prompt. As many web pages in a row show that it is not an API.
 REFUSALS_IN_A_ROW = 3
-#: Failures of one call by its own fault, however many calls have them; they never end the others.
+#: Failures that each call causes by itself; however many there are, they do not end the other
+#: calls.
 _OWN_FAULTS = frozenset({"status 400", "status 413", "status 422", "unreadable", "too_large"})
 _GO_ON = "then `answerkey resume` continues"
 
@@ -259,7 +259,8 @@ _GO_ON = "then `answerkey resume` continues"
 class Health:
     """What the outcomes of calls say about the endpoint.
 
-    `is_reached` is whether it ever replied at all, `has_answered` whether it ever answered a call.
+    `is_reached` is whether it has ever replied at all, `has_answered` whether it has ever answered
+    a call.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -270,9 +271,9 @@ class Health:
         self._count = 0
 
     def note(self, outcome: CallOutcome, *, is_final: bool) -> SolverError | None:
-        """Take an outcome in; return why the calls must end, or None."""
+        """Record an outcome; return the error that ends the calls, or None."""
         label = outcome.label
-        self.is_reached |= label not in SILENT_KINDS
+        self.is_reached |= label not in UNREACHABLE_KINDS
         if outcome.verdict is RetryVerdict.ANSWERED:
             self.has_answered = True
             self._count = 0
@@ -323,7 +324,7 @@ class Health:
 
     def _explain_silence(self, label: str, why: str) -> SolverError:
         problem = "never answers" if label == "timeout" else "cannot be reached"
-        hint = f"check the address, and that the endpoint is up; {_GO_ON}"
+        hint = f"check the address, and whether the endpoint is running; {_GO_ON}"
         if "without TLS" in why:
             hint = f"write `{self._connection.name.replace('https://', 'http://', 1)}`"
         return SolverError("E306", f"`{self._connection.name}` {problem}: {why}", hint=hint)
@@ -340,7 +341,7 @@ class Health:
             return self._explain_unknown(why)
         elif is_hopeless and outcome.is_server_error:
             message = f"every call to `{name}` failed: {why}"
-            hint = f"look into the log of the endpoint for the reason; {_GO_ON}"
+            hint = f"look for the reason in the log of the endpoint; {_GO_ON}"
         elif is_hopeless and "HTML" in why:
             message = f"`{name}` is a web page, not an API: {why}"
             hint = f"{correct_address(name)}, and start a new run"
@@ -352,7 +353,9 @@ class Health:
 
 
 def correct_address(name: str) -> str:
-    """Return what to do about a model whose address is wrong, or whose name is not known there."""
+    """Return what to do about a model whose address is wrong, or whose name the endpoint does not
+    know.
+    """
     whole, mark, model = name.partition("#")
     address = whole.partition("?")[0].rstrip("/")
     if not mark:

@@ -1,8 +1,8 @@
-"""The store of calls: every finished call is in it before it counts as finished.
+"""The store of calls: every finished call is written to it before it counts as finished.
 
-One form of SQLite file serves in two places: as the journal in a run folder, from which a run is
-resumed, and as the call cache of the user. Each record has a checksum, and a damaged record counts
-as missing. The places of a journal have no gaps, so they tell how many of its records are lost.
+The same form of SQLite file is the journal in a run folder, from which a run is resumed, and the
+user's call cache. Each record has a checksum, and a damaged record counts as missing. The places in
+a journal have no gaps, so they reveal how many records are lost.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from typing import Any
 from zlib import crc32
 
 from answerkey.errors import Place, RunError
-from answerkey.models.calls import Answers, Calls, FinishedCalls, Submitted
+from answerkey.models.calls import Answers, Calls, FinishedCalls, SubmittedBatch
 from answerkey.models.responses import Messages
 from answerkey.types import USAGE_NAMES, Completion, CompletionStatus
 
 VERSION = 4
-#: The files that SQLite makes, the database itself last.
+#: The suffixes of SQLite's files, the database itself last.
 SUFFIXES = ("-wal", "-shm", "")
-#: Seconds to wait for another process that is writing.
+#: How many seconds to wait for another process that is writing.
 PATIENCE = 30.0
-#: How many rows are read before others have their turn.
+#: How many rows are read before other threads get a turn.
 BLOCK_ROWS = 5_000
-#: Pages are moved from the log to the file when it has this many. Asking waits until that is done.
+#: The number of pages in the log at which they are moved to the file, while calls wait.
 PAGES_IN_LOG = 4_000
-#: SQLite's codes for a file that it cannot read. All its other errors are about writing.
+#: SQLite's codes for a file that it cannot read; its other errors are about writing.
 _DAMAGE = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
-#: Not every system has the call that leaves out the times of the file.
+#: Not every system can sync a file without its times.
 _sync_file = getattr(os, "fdatasync", os.fsync)
 
 _COLUMNS = "key, task, sample_id, trial, purpose, status, source, completion"
-#: Keys are random, so each dirties a page of the index; the shorter they are, the fewer there are.
-#: `batches` holds the batches under way, from the upload of a file until its calls are stored.
+#: Keys are random, so each changes a page of the index; shorter keys need fewer pages. `batches`
+#: holds open batches, from the upload of a file until its calls are stored.
 _SCHEMA = (
     """
     CREATE TABLE IF NOT EXISTS calls (
@@ -59,7 +59,7 @@ _SCHEMA = (
     """,
     f"PRAGMA user_version = {VERSION}",
 )
-#: SQLite puts together what `sum_record` sums: damaged text need not be text for Python.
+#: SQLite concatenates what `sum_record` sums, because damaged text may not be text for Python.
 _TEXT = "calls." + _COLUMNS.replace(", ", " || char(0) || calls.")
 _IS_INTACT = f"checksum IS sum_bytes(CAST(COALESCE({_TEXT}, '') AS BLOB))"
 _FIND = f"""
@@ -70,13 +70,13 @@ ON substr(calls.key, 1, 8) = substr(wanted.value, 1, 8) AND calls.key = wanted.v
 _ADD = f"""
 INSERT OR REPLACE INTO calls (place, {_COLUMNS}, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """  # noqa: S608 - constants
-#: SQLite remembers the last place that was ever used: how many calls were finished.
+#: SQLite remembers the last place that was ever used: the number of finished calls.
 _COUNT_LOST = f"""
 SELECT MAX(
     COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'calls'), 0), COALESCE(MAX(place), 0)
 ) - TOTAL({_IS_INTACT}) FROM calls
 """  # noqa: S608 - constants
-#: Intact records are numbered anew, so that a loss is told once.
+#: Intact records are renumbered, so that a loss is reported once.
 _MEND = (
     f"""
     CREATE TEMP TABLE intact AS
@@ -112,7 +112,7 @@ def _make_plain(value: object) -> object:
 
 
 def encode_completion(completion: Completion) -> str:
-    """Return a completion as JSON text in ASCII, without its prompt: the call has the messages.
+    """Return a completion as JSON in ASCII, without its prompt, which the call has.
 
     NaN and infinite numbers, which JSON does not have, become null.
     """
@@ -141,12 +141,12 @@ def decode_completion(
     text: str,
     prompt: Messages | None = None,
 ) -> Completion:
-    """Return the completion of a JSON text.
+    """Return the completion in a JSON text.
 
-    Raises ValueError, TypeError or KeyError when the text is none.
+    Raises ValueError, TypeError or KeyError for any other text.
     """
     values = dict(json.loads(text))
-    for name in values.keys() - _FIELD_NAMES:  # of a later release
+    for name in values.keys() - _FIELD_NAMES:  # fields of a later release
         del values[name]
     values["status"] = CompletionStatus(values["status"])
     values["prompt"] = prompt
@@ -161,11 +161,11 @@ def sum_record(record: Record) -> int:
 
 @dataclass
 class Usage:
-    """What was asked so far for one task, purpose (`solve`, `judge:<scorer>`) and source.
+    """The calls so far for one task, purpose (`solve`, `judge:<scorer>`) and source.
 
-    `tokens` are by their `USAGE_NAMES`; `oldest` is when the oldest reply of the call cache was
-    asked for, in seconds since 1970; `failures` are the sample ids and errors of failed calls;
-    `seconds` is how long calls took.
+    `tokens` are by `USAGE_NAMES`; `oldest` is the time of the oldest reply from the call cache, in
+    seconds since 1970; `failures` are the sample ids and errors of failed calls; `seconds` are the
+    latencies.
     """
 
     task: str
@@ -179,7 +179,7 @@ class Usage:
     seconds: array[float] = field(default_factory=lambda: array("d"), repr=False)
 
     def count(self, sample_id: str, completion: Mapping[str, Any]) -> None:
-        """Add a call, with its completion as it is stored: without the fields that are None."""
+        """Add a call, with its completion as stored: without the fields that are None."""
         self.calls += 1
         attempts = completion.get("attempts", 1)
         self.retries += max(0, attempts - 1)
@@ -197,15 +197,15 @@ class Usage:
 
 
 class CallStore:
-    """Finished calls in a file, or in memory; safe for threads.
+    """Finished calls in a file or in memory; safe for threads.
 
-    Failed calls are stored, but not found: they are asked again. Neither are damaged ones, whose
-    keys are in `damaged`. `lost` says how many records `mend` missed. What SQLite gets wrong is
-    RunError E502 when it is about writing, else E503.
+    Failed calls are stored but not found, so that they are made again. So are damaged ones, whose
+    keys are in `damaged`. `lost` is the number of records that `mend` missed. An error of SQLite is
+    RunError E502 if it is about writing, otherwise E503.
     """
 
     def __init__(self, file: Path | None) -> None:
-        """Open or make a file; None keeps the calls in memory."""
+        """Open or create a file; None keeps the calls in memory."""
         self.file = file
         self.lost = 0
         self.damaged: set[str] = set()
@@ -220,11 +220,11 @@ class CallStore:
 
     @property
     def changes(self) -> int:
-        """A number that grows with everything that is written."""
+        """A number that grows with every change."""
         return self._connection.total_changes
 
     def find(self, calls: Calls) -> Answers:
-        """Return the completions of calls that were answered, by key."""
+        """Return the completions of answered calls, by key."""
         answers = self.find_answers([call.key for call in calls])
         completions = {}
         with self._translated():
@@ -235,7 +235,7 @@ class CallStore:
         return completions
 
     def find_answers(self, keys: Collection[str]) -> dict[str, str]:
-        """Return the completions of calls that were answered, as JSON texts by key."""
+        """Return the completions of answered calls as JSON texts, by key."""
         answers = {}
         with self._using():
             for key, _, is_answered, text in self._select(keys):
@@ -254,7 +254,7 @@ class CallStore:
     ) -> None:
         """Store finished calls; they outlive this process when this returns.
 
-        What a model has said stays said, unless `replaces`; a failed call is always overwritten.
+        An answer is never overwritten, unless `replaces`; a failed call always is.
         """
         records = []
         for call, completion in finished:
@@ -272,7 +272,7 @@ class CallStore:
         self._put(records, replaces=replaces)
 
     def sync(self) -> None:
-        """Wait until what was written is on disk; SQLite itself would do so inside the lock."""
+        """Wait until the calls are on disk; SQLite itself would hold the lock while it waits."""
         if self.file is None:
             return
         try:
@@ -292,7 +292,7 @@ class CallStore:
         return calls, failed
 
     def sum_usage(self, task: str | None = None) -> list[Usage]:
-        """Return what was asked so far, by one task or by all, in the order of the first calls."""
+        """Return the calls so far, of one task or of all, in the order of the first calls."""
         usages: dict[tuple[str, ...], Usage] = {}
         with self._using():
             rows = self._connection.execute(_LIST_USAGE, (task,))
@@ -302,9 +302,9 @@ class CallStore:
         return list(usages.values())
 
     def mend(self) -> None:
-        """Remove damaged records, and count them and the missing ones in `lost`."""
+        """Remove damaged records; count them and the missing ones in `lost`."""
         with self._using():
-            # Pages and the index; SQLite knows nothing of the texts.
+            # This checks pages and the index, but not the texts.
             (answer,) = self._connection.execute("PRAGMA integrity_check(1)").fetchone()
             if answer != "ok":
                 raise sqlite3.DatabaseError(answer)
@@ -315,14 +315,14 @@ class CallStore:
                         self._connection.execute(statement)
 
     def merge(self, store: CallStore) -> None:
-        """Add what another store has more."""
+        """Add the calls and batches that another store has in addition."""
         for records in store.list_records():
             self._put(records)
         for batch in store.list_batches():
             self.keep_batch(batch)
 
     def list_records(self) -> Iterator[list[Record]]:
-        """Yield all records, some at a time."""
+        """Yield all records, in blocks."""
         with self._using():
             cursor = self._connection.execute(f"SELECT {_COLUMNS} FROM calls")  # noqa: S608 - constants
             while records := cursor.fetchmany(BLOCK_ROWS):
@@ -339,31 +339,31 @@ class CallStore:
             target.execute("PRAGMA journal_mode = DELETE")
 
     def clear(self) -> None:
-        """Delete all calls; other processes may go on using the file."""
+        """Delete all calls; other processes may continue to use the file."""
         for statement in ("DELETE FROM calls", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
             self._run(statement)
 
-    def list_batches(self, identity: str | None = None) -> list[Submitted]:
-        """Return the batches of a connection, or all, that are not collected yet, the oldest
-        first.
-        """
+    def list_batches(self, identity: str | None = None) -> list[SubmittedBatch]:
+        """Return the uncollected batches of a connection, or all, the oldest first."""
         rows = self._run(
             "SELECT * FROM batches WHERE COALESCE(identity = ?, 1) ORDER BY rowid", identity
         )
-        return [Submitted(file, model, keys.split(), batch) for file, batch, model, keys in rows]
+        return [
+            SubmittedBatch(file, model, keys.split(), batch) for file, batch, model, keys in rows
+        ]
 
-    def keep_batch(self, batch: Submitted) -> None:
-        """Write a batch down, or its name; it is on disk when this returns."""
+    def keep_batch(self, batch: SubmittedBatch) -> None:
+        """Record a batch, or its name; it is on disk when this returns."""
         keys = " ".join(batch.keys)
         self._run(_KEEP_BATCH, batch.file, batch.batch, batch.identity, keys)
         self.sync()
 
-    def end_batch(self, batch: Submitted) -> None:
-        """Forget a batch: its calls are stored, or there was nothing to collect."""
+    def end_batch(self, batch: SubmittedBatch) -> None:
+        """Forget a batch whose calls are stored, or that has nothing to collect."""
         self._run("DELETE FROM batches WHERE file = ?", batch.file)
 
     def close(self) -> None:
-        """Let go of the file; a second call does nothing."""
+        """Close the file; calling it twice is harmless."""
         with self._lock:
             self._connection.close()
 
@@ -402,9 +402,7 @@ class CallStore:
             self._connection.executemany(_ADD, rows.values())
 
     def _select(self, keys: Collection[str]) -> Rows:
-        """Return key, place, whether it was answered, and text of calls; damaged ones have no
-        text.
-        """
+        """Return key, place, whether it is answered, and text of each call; no text if damaged."""
         listed = json.dumps(list(keys))
         return self._connection.execute(_FIND, (listed,)).fetchall()
 
@@ -413,7 +411,7 @@ class CallStore:
             return self._connection.execute(statement, values).fetchall()
 
     def _ask(self, statement: str) -> int:
-        """Return the one number that a statement finds."""
+        """Return the single number that a statement selects."""
         (number,) = self._connection.execute(statement).fetchone()
         return int(number)
 
@@ -424,7 +422,7 @@ class CallStore:
             yield
             self._connection.execute("COMMIT")
         except BaseException:
-            with suppress(sqlite3.Error):  # after some errors SQLite has rolled back on its own
+            with suppress(sqlite3.Error):  # after some errors SQLite has already rolled back
                 self._connection.execute("ROLLBACK")
             raise
 
@@ -435,13 +433,13 @@ class CallStore:
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """Turn what SQLite, or a stored text, gets wrong into an error of ours."""
+        """Turn errors of SQLite, and unreadable texts, into errors of ours."""
         try:
             yield
         except sqlite3.ProgrammingError:
             raise  # a bug of ours, such as the use of a closed store
         except sqlite3.Error as error:
-            # The low byte is the kind of error, the rest its variety; our own errors have no code.
+            # The low byte is the kind of error; our own errors have no code.
             code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
             is_damaged = code & 0xFF in _DAMAGE
             report = self._report_damage if is_damaged else self._report_refusal
@@ -454,7 +452,7 @@ class CallStore:
             "E502",
             f"cannot write the journal of the run: {why}",
             where=self._locate(),
-            hint="make room or correct the rights of the folder, then `answerkey resume` continues",
+            hint="free some space or correct the permissions; then `answerkey resume` continues",
         )
 
     def _report_damage(self, why: str) -> RunError:
@@ -479,14 +477,14 @@ def _connect(file: Path | str) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,
     )
-    # Half of a surrogate pair is no text for SQLite's reader, but models say it.
+    # SQLite's reader rejects lone surrogates, but models produce them.
     connection.text_factory = methodcaller("decode", "utf-8", "surrogatepass")
     try:
         for setup in (
-            # A copy of a journal may come from a stranger.
+            # A journal may come from someone else.
             "PRAGMA trusted_schema = OFF",
             "PRAGMA journal_mode = WAL",
-            # `sync` waits for the disk; SQLite itself does so before it moves pages to their file.
+            # `sync` waits for the disk; SQLite itself does so before it moves pages to the file.
             "PRAGMA synchronous = NORMAL",
             f"PRAGMA wal_autocheckpoint = {PAGES_IN_LOG}",
         ):
@@ -498,6 +496,6 @@ def _connect(file: Path | str) -> sqlite3.Connection:
 
 
 def remove_store(file: Path) -> None:
-    """Delete the file of a store, and what SQLite has beside it."""
+    """Delete the file of a store, and SQLite's files beside it."""
     for suffix in SUFFIXES:
         file.with_name(f"{file.name}{suffix}").unlink(missing_ok=True)

@@ -34,7 +34,7 @@ TESTS = {
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """A sample that one side of a pair has right and the other not; `p` are its positions."""
+    """A sample that only one run of a pair answers correctly; `p` are its positions."""
 
     id: str
     p: Mapping[str, int]

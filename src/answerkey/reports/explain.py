@@ -23,14 +23,13 @@ from answerkey.text import (
     Lines,
     Role,
     Span,
+    draw_labelled,
     join_blocks,
-    line,
     make_visible,
     measure_width,
     show_place,
-    wrap,
 )
-from answerkey.types import THEIR_SCHEMA
+from answerkey.types import IMPORTED_SCHEMA
 
 #: Texts that would look like other values.
 LIKE_JSON = frozenset({"", "null", "true", "false"})
@@ -59,8 +58,8 @@ def explain(
 
     E504 when none has it. `sample` is its id, or the number of its row where ids are numbers. A
     sample that was asked several times has a way for each trial. `sample` and `completion` are None
-    where the run's files are gone (see `missing`); `theirs` is another tool's verdict, where there
-    is one.
+    where the run's files are gone (see `missing`); `imported` is another tool's verdict, where
+    there is one.
     """
     run, name = load_run(run), str(sample)
     tasks = list(run.tasks.values())
@@ -130,12 +129,12 @@ def _explain_row(
             explained["scores"][step.key] = verdict
     if part.completions is not None:
         completions = part.completions.frame.row(0, named=True)
-        theirs = {}
-        for name in THEIR_SCHEMA:
+        imported = {}
+        for name in IMPORTED_SCHEMA:
             if name in completions:
-                theirs[name] = completions[name]
-        if theirs:
-            explained["theirs"] = theirs
+                imported[name] = completions[name]
+        if imported:
+            explained["imported"] = imported
     explained["scorers"] = {}
     for entry in task.manifest["scorers"]:
         explained["scorers"][entry["key"]] = entry
@@ -163,11 +162,11 @@ def draw_explained(explained: Entry, width: int) -> Lines:
     """Return the sample's way from its row to its scores, nothing cut."""
     title = f"Sample {explained['sample_id']}"
     trial = f", trial {explained['trial']}" if "trial" in explained else ""
-    lines = [line(Span(title, "title"), f" in task {explained['task']}{trial}")]
+    lines: Lines = [(Span(title, "title"), f" in task {explained['task']}{trial}")]
     if explained["where"]:
-        lines.append(line(Span("  --> ", "dim"), explained["where"]))
+        lines.append((Span("  --> ", "dim"), explained["where"]))
     if explained["missing"]:
-        lines.append(line(Span("warning", "warn"), f": {explained['missing']}"))
+        lines.append((Span("warning", "warn"), f": {explained['missing']}"))
     if explained["sample"] is not None:
         lines += draw_heading("Row")
         lines += _draw_pairs(explained["sample"], width)
@@ -177,9 +176,9 @@ def draw_explained(explained: Entry, width: int) -> Lines:
         about = explained["scorers"].get(key, {})
         lines.append(BLANK)
         lines += _draw_score(key, score, about, width)
-    if "theirs" in explained:
+    if "imported" in explained:
         lines += draw_heading("Imported verdict")
-        lines += _draw_pairs(explained["theirs"], width)
+        lines += _draw_pairs(explained["imported"], width)
     return lines
 
 
@@ -193,7 +192,7 @@ def _draw_exchange(explained: Entry) -> Lines:
     if text:
         return lines + draw_block(text)
     nothing = "no text" if text is None else "empty text"
-    lines.append(line(INDENT, Span(nothing, "dim")))
+    lines.append((INDENT, Span(nothing, "dim")))
     return lines
 
 
@@ -224,7 +223,7 @@ def _draw_score(
         facts["why"] = score["why"]
     scorer = str(about.get("display_name") or key)
     purpose = " (qa: not part of the score)" if about.get("purpose") == "qa" else ""
-    head = line(Span("Score", "title"), f" by {scorer}{purpose}  ", status)
+    head = (Span("Score", "title"), f" by {scorer}{purpose}  ", status)
     return [head, *_draw_pairs(facts, width)]
 
 
@@ -239,12 +238,11 @@ def _draw_pairs(pairs: Mapping[str, object], width: int) -> Lines:
     for name, value in zip(names, pairs.values(), strict=True):
         text = _write_plainly(value)
         padding = " " * (room - measure_width(name))
-        head = Span(f"{name}{padding}", "dim")
+        label = Span(f"{INDENT}{name}{padding}  ", "dim")
         shown = make_visible(hide_images(text), keep_lines=True)
         for paragraph in shown.split("\n"):
-            for part in wrap(paragraph, max(20, width - room - 4)):
-                lines.append(line(INDENT, head, f"  {part}"))
-                head = Span(" " * room)
+            lines += draw_labelled(label, paragraph, width)
+            label = Span(" " * (room + 4))
     return lines
 
 

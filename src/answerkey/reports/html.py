@@ -42,13 +42,13 @@ from answerkey.text import make_visible
 
 #: The most rows of a task in a report, unless the caller says otherwise.
 MAX_EMBEDDED = 20_000
-#: Of each kind that decides something, at most this part of all that are embedded.
+#: Of each kind of telling rows, at most this part of all that are embedded.
 SHARE = 5
 #: A block of samples; the page unpacks one when a sample of it is opened.
 BLOCK_SAMPLES = 200
 #: Smaller blocks stay plain text.
 MIN_PACKED = 4_096
-#: To zlib, gzip; there is no time in it, so that the same text gives the same bytes.
+#: zlib's code for gzip, which it writes without a time: the same text gives the same bytes.
 GZIP = 31
 #: How many samples are read and described together.
 CHUNK_SAMPLES = 5 * BLOCK_SAMPLES
@@ -152,7 +152,7 @@ def _write_overview(
         "runs": overviews,
         "comparison": comparison,
     }
-    content = write_content(to_json(page, COMPACT), is_packed=False)
+    content = describe_content(to_json(page, COMPACT), is_packed=False)
     return _wrap("ak-overview", content)
 
 
@@ -240,7 +240,7 @@ def _write_rows(
         columns = {}
         for name in SampleRow.__annotations__:
             columns[name] = [row[name] for row in rows]  # type: ignore[literal-required]  # a field
-        yield _wrap(f"ak-rows-{place}", write_content(to_json(columns, COMPACT)))
+        yield _wrap(f"ak-rows-{place}", describe_content(to_json(columns, COMPACT)))
 
 
 def embed_samples(
@@ -261,7 +261,7 @@ def embed_samples(
     blocks = []
     for offset in range(0, len(samples), BLOCK_SAMPLES):
         block = samples[offset : offset + BLOCK_SAMPLES]
-        blocks.append(write_content(to_json(block, COMPACT)))
+        blocks.append(describe_content(to_json(block, COMPACT)))
     return rows, blocks
 
 
@@ -317,7 +317,7 @@ def _wrap(name: str, content: str) -> str:
     return f'<script type="application/json" id="{name}"{content}</script>\n'
 
 
-def write_content(text: str, *, is_packed: bool = True) -> str:
+def describe_content(text: str, *, is_packed: bool = True) -> str:
     """Return an element of the page from its attributes on: JSON, packed if it is large.
 
     Nothing of it is markup; halves of characters, which UTF-8 does not have, are escaped.
@@ -340,7 +340,7 @@ def select_rows(
     limit: int = MAX_EMBEDDED,
     flips: Sequence[int] = (),
 ) -> RowSelection:
-    """Return all rows, or those that decide something and others drawn at random.
+    """Return all rows, or telling ones and others drawn at random.
 
     `flips` are rows that another run has right and this one not, or the other way round.
     """
@@ -376,6 +376,6 @@ def _draw(
     most: int,
     seed: int = 0,
 ) -> list[int]:
-    """Return some rows, always the same of the same."""
+    """Return some rows drawn at random, the same ones every time."""
     draw = random.Random(seed)  # noqa: S311 - for repeatability, not for secrets
     return draw.sample(rows, min(most, len(rows)))

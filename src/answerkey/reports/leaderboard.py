@@ -28,11 +28,10 @@ from answerkey.text import (
     draw_table,
     draw_text,
     is_share,
-    line,
     measure_width,
 )
 
-#: Runs by their ids, what each is called, and the task of each that is compared.
+#: Runs, their labels, and their compared tasks, by the ids of the runs.
 Runs = Mapping[str, Run]
 Labels = Mapping[str, str]
 Tasks = Mapping[str, TaskRun]
@@ -89,7 +88,7 @@ class BoardMean:
 
 @dataclass(frozen=True, slots=True)
 class BoardRow:
-    """One model: its numbers, and what they took."""
+    """One model: its numbers, and the tokens and cost of its calls."""
 
     name: str
     runs: str | None
@@ -313,7 +312,7 @@ def _build_row(
 
 
 def _add_up(calls: Sequence[Entry], name: str) -> Any:  # noqa: ANN401 - int or float
-    """Return the sum of what calls took; None where that is not known of all."""
+    """Return the total of a field of calls; None if it is unknown for some."""
     values = [counts[name] for counts in calls]
     return sum(values) if values and None not in values else None
 
@@ -364,7 +363,7 @@ def _average(cells: Sequence[BoardCell | None]) -> BoardMean | None:
 
 
 def _find_value(row: BoardRow) -> float:
-    """Return what rows are sorted by: the mean of the tasks, or the first number there is."""
+    """Return the number by which rows are sorted: the mean of the tasks, or the first one."""
     for cell in (row.mean, *row.cells):
         if cell is not None and cell.value is not None:
             return cell.value
@@ -401,7 +400,7 @@ def draw_leaderboard(runs: Sequence[Run], width: int) -> Lines:
     for label, status in unfinished:
         cells = [status] * len(heads)
         rows.append([label, *cells])
-    lines = [line(Span("Comparison", "title"))]
+    lines: Lines = [Span("Comparison", "title")]
     lines += _draw_blocks(list(heads), rows, width)
     lines.append(BLANK)
     text = f"Each cell: the main metric (shares in %), its 95 % interval, rank. {note}"
@@ -412,9 +411,9 @@ def _write_row(row: BoardRow) -> list[str]:
     cells = [row.name]
     for cell in row.cells:
         is_share = cell is not None and cell.is_share
-        cells.append(_say_cell(cell, is_share=is_share))
+        cells.append(_format_cell(cell, is_share=is_share))
     if row.mean:
-        cells.append(_say_cell(row.mean, is_share=True))
+        cells.append(_format_cell(row.mean, is_share=True))
     return cells
 
 
@@ -460,7 +459,7 @@ def _draw_blocks(
     return lines
 
 
-def _say_cell(cell: BoardCell | BoardMean | None, *, is_share: bool) -> str:
+def _format_cell(cell: BoardCell | BoardMean | None, *, is_share: bool) -> str:
     """Return value, interval and rank of a model in a task."""
     if cell is None:
         return ""

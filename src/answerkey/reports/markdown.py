@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from answerkey import text
 from answerkey.errors import AnswerkeyError
 from answerkey.gates.rules import WORDS, count_gates, judge_run, read_definition
-from answerkey.reports.terminal import SIMULATED, say_counts
+from answerkey.reports.terminal import SIMULATED, format_counts
 from answerkey.reports.view import GateView, MetricView, RunView, TaskView, view_run
 from answerkey.runs import Run
 from answerkey.text import format_figure, format_interval, make_visible, shorten
@@ -72,7 +72,7 @@ def _list_task(task: TaskView, *, is_complete: bool) -> list[str]:
         texts.append(f"{task.reused}.")
     if not is_complete:
         texts.append(task.incomplete)
-    texts.append(f"{'; '.join(say_counts(task.counts, 'sample'))}.")
+    texts.append(f"{'; '.join(format_counts(task.counts, 'sample'))}.")
     about = escape_markdown(" ".join(texts), MAX_SENTENCE)
     lines = [f"### {escape_markdown(name)}", "", about, ""]
     if is_complete:

@@ -130,7 +130,7 @@ class LetterSquare:
 
 @dataclass(frozen=True, slots=True)
 class Reliability:
-    """How often the model is right by how sure it is, and the expected calibration error."""
+    """The accuracy by the confidence of the model, and the expected calibration error."""
 
     bins: Any
     ece: float | None
@@ -149,7 +149,7 @@ class Plots:
 
 @dataclass(frozen=True, slots=True)
 class RowChoices:
-    """What there is to choose from in the table of samples, and how much of it a report holds."""
+    """The filters of the table of samples, and how many of its rows a report holds."""
 
     count: int
     embedded: int
@@ -255,7 +255,7 @@ def build_overview(
 
 
 def _list_notices(view: RunView, audits: Mapping[str, Audited]) -> Iterator[str]:
-    """Yield what of the run is missing and why, its warnings, and what is not shown."""
+    """Yield the missing parts of the run with their causes, its warnings, and what is not shown."""
     if view.stopped:
         yield view.stopped
     for key in view.unfinished:
@@ -272,7 +272,7 @@ def _list_notices(view: RunView, audits: Mapping[str, Audited]) -> Iterator[str]
 
 
 def _shorten_notice(notice: str) -> str:
-    """Return a warning on one line, without its place: a page travels, files do not."""
+    """Return a warning on one line, without its place: the page is shared without the files."""
     parts = []
     for line in notice.removeprefix("warning: ").split("\n"):
         text = line.strip().removeprefix("= help: ")
@@ -286,7 +286,7 @@ def _shorten_notice(notice: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """What is known of how completions are read; `sentence` says why not all were read again."""
+    """How completions are read; `sentence` says why not all were read again."""
 
     audit: TaskAudit
     sentence: str | None = None
@@ -314,13 +314,13 @@ def audit_task(table: SampleTable) -> Audited:
     has_flips = bool(audit.flips or (audit.drawn_from and audit.own))
     return Audited(
         audit=audit,
-        sentence=_say_drawn(audit),
+        sentence=_describe_extent(audit),
         notices=[notice.message for notice in result.notices],
         has_flips=has_flips,
     )
 
 
-def _say_drawn(audit: TaskAudit) -> str | None:
+def _describe_extent(audit: TaskAudit) -> str | None:
     if audit.drawn_from is None:
         return None
     extent = f"{audit.n:,} of {audit.drawn_from:,} completions"
@@ -340,7 +340,7 @@ def count_readings(task: TaskRun) -> Audited:
     readings = {(reader.correct, reader.invalid) for reader in counted.readers}
     return Audited(
         audit=replace(counted, findings=findings),
-        sentence=_say_drawn(counted),
+        sentence=_describe_extent(counted),
         has_flips=len(readings) > 1,
     )
 
@@ -436,7 +436,7 @@ def _list_choices(view: TaskView, *, has_flips: bool) -> RowChoices:
 
 
 def _name_scorer(view: TaskView) -> str | None:
-    """Return what the main scorer is called, and which model judges for it."""
+    """Return the name of the main scorer, and of the model that judges for it."""
     key = view.task.main_scorer
     for scorer in view.task.manifest["scorers"]:
         if scorer["key"] == key:

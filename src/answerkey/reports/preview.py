@@ -25,13 +25,13 @@ from answerkey.text import (
     describe_notices,
     describe_problems,
     draw_facts,
+    draw_labelled,
     draw_notice,
     draw_problems,
     draw_table,
     draw_text,
     format_count,
     format_percent,
-    line,
     make_visible,
 )
 
@@ -58,7 +58,7 @@ def draw_check(checked: Checked, width: int) -> Lines:
     rows = format_count(count, "row")
     text = f": {errors}, {warnings}; {tasks}, {rows} checked"
     verdict = _state_outcome(is_good=not checked.errors)
-    return [*lines, line(verdict, text)]
+    return [*lines, (verdict, text)]
 
 
 def _state_outcome(*, is_good: bool) -> Span:
@@ -99,7 +99,7 @@ _SIGNS: dict[str, tuple[str, Role]] = {
 def draw_examination(examined: Entry, width: int) -> Lines:
     """Return each check with what was seen, what it means and what to do, then the count."""
     about = f"task {examined['task']}" if examined["task"] else "built-in questions"
-    lines = [line(Span(examined["model"], "title"), f": {about}")]
+    lines: Lines = [(Span(examined["model"], "title"), f": {about}")]
     names = [check["check"] for check in examined["checks"]]
     longest = max(map(len, names))
     for check in examined["checks"]:
@@ -111,12 +111,10 @@ def draw_examination(examined: Entry, width: int) -> Lines:
             texts.append(f"means: {check['means']}")
         if check["advice"]:
             texts.append(f"do: {check['advice']}")
-        drawn: Lines = []
+        label = Span(head, role)
         for text in texts:
-            drawn += draw_text(text, width, indent=" " * len(head))
-        seen = drawn[0][0].text.lstrip()
-        drawn[0] = line(Span(head, role), seen)
-        lines += drawn
+            lines += draw_labelled(label, text, width)
+            label = Span(" " * len(head))
     counts = Counter(check["status"] for check in examined["checks"])
     warnings = format_count(counts["warning"], "warning")
     calls = format_count(examined["calls"], "call")
@@ -127,7 +125,7 @@ def draw_examination(examined: Entry, width: int) -> Lines:
         text += f", {examined['cost']:.5f} USD"
     text += f", {examined['seconds']:.1f} s"
     verdict = _state_outcome(is_good=examined["good"])
-    return [*lines, line(verdict, text)]
+    return [*lines, (verdict, text)]
 
 
 # ── dry run
@@ -135,7 +133,7 @@ def draw_examination(examined: Entry, width: int) -> Lines:
 
 def draw_plan(plan: DryRun) -> Lines:
     """Return what a run would ask, task by task, with the first prompt in full."""
-    lines = [line(Span("Dry run", "title"), ": no model was called, nothing was written")]
+    lines: Lines = [(Span("Dry run", "title"), ": no model was called, nothing was written")]
     for task in plan.tasks:
         lines += draw_heading(task.key)
         lines += draw_facts(_list_facts(task).items(), UNLIMITED)
@@ -199,23 +197,23 @@ def draw_ready_made(tasks: Sequence[ReadyMade], width: int) -> Lines:
 
 def draw_ready_made_task(ready: ReadyMade, width: int) -> Lines:
     """Return all that is to be known of a ready-made task, and how it is run."""
-    lines = [line(Span(ready.name, "title"), f"  {ready.about.title}")]
+    lines: Lines = [(Span(ready.name, "title"), f"  {ready.about.title}")]
     lines += draw_text(ready.about.summary, width, indent="")
     lines.append(BLANK)
     lines += draw_facts(_list_properties(ready), UNLIMITED)
-    lines += [BLANK, line(Span("Files that are read with `--dataset`", "head"))]
+    lines += [BLANK, Span("Files that are read with `--dataset`", "head")]
     for form in ready.forms:
         lines += draw_text(f"- {form.description}", width)
-    lines += [BLANK, line(Span("Config values", "head"))]
+    lines += [BLANK, Span("Config values", "head")]
     rows = []
     for key, value, text in ready.parameters:
         default = "" if value is None else str(value)
         rows.append((key, default, text))
     header = ("name", "default", "meaning")
     lines += draw_table(header, rows, "<<~", width)
-    lines += [BLANK, line(Span("Run it", "head"))]
+    lines += [BLANK, Span("Run it", "head")]
     for command in list_commands(ready):
-        lines.append(line(f"  {command}"))
+        lines.append(f"  {command}")
     return lines
 
 
@@ -268,15 +266,15 @@ def describe_ready_made(tasks: Sequence[ReadyMade]) -> Plain:
 
 def draw_import(imported: Imported, width: int) -> Lines:
     """Return what was read, how much of it, what the tool says of it, and where it lies now."""
-    lines = [line(Span("Imported", "title"))]
+    lines: Lines = [Span("Imported", "title")]
     facts = {"log": f"{imported.title} ({imported.kind})"}
     for number, task in enumerate(imported.tasks):
         if number:
             lines += draw_facts(facts.items(), width)
             facts = {}
         facts |= _list_imported(task)
-    if imported.broken:
-        facts["left out"] = f"{imported.broken} broken lines or members"
+    if imported.damaged:
+        facts["left out"] = f"{imported.damaged} damaged lines or members"
     facts["folder"] = str(imported.folder)
     return [*lines, *draw_facts(facts.items(), width)]
 
@@ -295,15 +293,15 @@ def _list_imported(task: ImportedTask) -> dict[str, str]:
     if statuses:
         facts["completions"] = ", ".join(statuses)
     if task.judged:
-        facts["their verdict"] = _say_verdict(task)
+        facts["their verdict"] = _format_verdict(task)
     return facts
 
 
-def _say_verdict(task: ImportedTask) -> str:
+def _format_verdict(task: ImportedTask) -> str:
     about = task.description
     verdict = f"`{about.score}`: " if about.score else ""
-    if task.their_mean is not None:
-        verdict += f"{format_percent(task.their_mean)} right, "
+    if task.imported_mean is not None:
+        verdict += f"{format_percent(task.imported_mean)} right, "
     return f"{verdict}{task.judged} judged"
 
 
@@ -315,7 +313,7 @@ MAX_BLANK = 20
 
 def draw_heading(title: str, note: str = "") -> Lines:
     """Return a title below a blank line."""
-    return [BLANK, line(Span(title, "title"), note)]
+    return [BLANK, (Span(title, "title"), note)]
 
 
 def draw_messages(
@@ -326,13 +324,13 @@ def draw_messages(
     lines = draw_heading(title) if messages else []
     for message in messages:
         role = str(message.get("role", "?"))
-        lines.append(line(INDENT, Span(role, "dim")))
+        lines.append((INDENT, Span(role, "dim")))
         lines += draw_block(write_value(message.get("content")))
     return lines
 
 
 def draw_block(text: str) -> Lines:
-    """Return the lines of a text; a long run of blank ones is told as a count."""
+    """Return the lines of a text; a long run of blank lines becomes a count."""
     lines: Lines = []
     margin = Span("  | ", "dim")
     texts = make_visible(text, keep_lines=True).split("\n")
@@ -340,14 +338,14 @@ def draw_block(text: str) -> Lines:
         alike = list(group)
         if not has_text and len(alike) > MAX_BLANK:
             count = f"({len(alike):,} blank lines)"
-            lines.append(line(margin, Span(count, "dim")))
+            lines.append((margin, Span(count, "dim")))
         else:
-            lines += [line(margin, text) for text in alike]
+            lines += [(margin, text) for text in alike]
     return lines
 
 
 def write_value(value: object) -> str:
-    """Return a value as text, with images told in words."""
+    """Return a value as text, with words in place of images."""
     if isinstance(value, str):
         return images.hide_images(value)
-    return images.write_content(value) or images.hide_images(to_json(value))
+    return images.describe_content(value) or images.hide_images(to_json(value))

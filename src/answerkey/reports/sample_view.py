@@ -143,7 +143,7 @@ class ImageView(TypedDict):
 
 
 class SampleView(TypedDict):
-    """All there is to say of one row, with the passages of its completion that rules look at."""
+    """Everything about one row, with the passages of its completion that the rules read."""
 
     p: int
     id: str
@@ -200,7 +200,7 @@ def view_rows(table: SampleTable, positions: Iterable[int]) -> list[SampleRow]:
 
 
 def view_sample(table: SampleTable, position: int) -> SampleView:
-    """Return all there is to say of one row."""
+    """Return everything about one row."""
     part = next(table.source.read([position]))
     return view_samples(table.source, part)[0][1]
 
@@ -210,7 +210,7 @@ def view_samples(
     part: Excerpt,
     room: int = ROOM,
 ) -> list[tuple[SampleRow, SampleView]]:
-    """Return for each row its line of the table, and all there is to say of it.
+    """Return for each row its line of the table, and everything about it.
 
     Images have at most `room` bytes together.
     """
@@ -328,7 +328,7 @@ def _list_pictures(
     stored = []
     for completion in completions:
         prompt = completion.prompt or ()
-        stored.append(images.find_stored(prompt))
+        stored.append(images.list_image_parts(prompt))
     pictures: Mapping[str, images.Image] = {}
     if part.samples is not None and any(stored):
         pictures = source.find_images(part.samples)

@@ -46,7 +46,7 @@ MAX_QUERIES = 8
 
 TRUTHS = ("ground_truth_choice", "answer_gt")
 PREDICTIONS = ("predicted_choice", "answer_pred")
-#: What filters and sorting look at, of the main scorer's verdicts.
+#: The fields of the main scorer's verdicts by which rows are filtered and sorted.
 INDEXED = ("status", "validity", "reason", "truth", "predicted")
 #: What a status without a reason, and a completion that cannot be read any more, is called.
 UNKNOWN = "UNKNOWN"
@@ -85,7 +85,7 @@ class Excerpt:
 
 
 class SampleSource:
-    """Where the rows of a task lie, and how they are read; small enough to be sent to a worker.
+    """How the rows of a task are read; small enough to be sent to a worker.
 
     `opened` is None when the dataset is gone or has changed; `missing` then says so, and `recorded`
     are the completions that the run has by itself. `values` names the value that stands for each
@@ -226,7 +226,7 @@ class SampleSource:
         )
 
     def build_index(self) -> pl.DataFrame:
-        """Return what filters look at, of all rows; texts that come again are stored once."""
+        """Return the fields for filters, of all rows; repeated texts are stored once."""
         tables = []
         needs_completions = not self.says_validity
         for part in self.read(
@@ -339,7 +339,7 @@ def show_value(value: object) -> str | None:
     return str(value)
 
 
-# ── which rows are asked for
+# ── which rows are shown
 
 
 @dataclass(frozen=True)
@@ -400,7 +400,7 @@ class SampleTable:
 
     @cached_property
     def index(self) -> pl.DataFrame:
-        """What filters look at."""
+        """The fields for filters."""
         return self.source.build_index()
 
     @cached_property
@@ -426,7 +426,7 @@ class SampleTable:
         return ()
 
     def _find(self, query: Query) -> pl.Series:
-        """Return the positions of the rows that a query asks for, in the order asked for.
+        """Return the positions of the rows of a query, in its order.
 
         Rows without the value that they are sorted by come last, equals as they stand.
         """
@@ -461,7 +461,7 @@ class SampleTable:
         return table["p"]
 
     def _get_keys(self, name: Sort) -> pl.Series:
-        """Return what rows are sorted by."""
+        """Return the column by which rows are sorted."""
         if name == "id":
             return read_ids(self.task_run, 0, len(self))
         if name == "category":
@@ -487,7 +487,7 @@ def locate(task: TaskRun, ids: Iterable[str]) -> dict[str, int]:
 
 
 def find_position(task: TaskRun, name: str) -> int | None:
-    """Return where a sample stands in the run, by its id or by the number of its row."""
+    """Return the position of a sample in the run, by its id or by the number of its row."""
     number = name
     if name.isdecimal() and name.isascii():
         number = name.zfill(6)

@@ -1,12 +1,11 @@
-"""A run on a terminal: its numbers, what they rest on, and where it lies; and progress."""
+"""A run on a terminal: its numbers, the counts behind them, and its folder; and progress."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from answerkey.reports.view import (
     CallsView,
@@ -39,7 +38,6 @@ from answerkey.text import (
     format_figure,
     format_interval,
     format_percent,
-    line,
     make_visible,
     quote,
     shorten,
@@ -51,7 +49,7 @@ from answerkey.types import Groups, GroupValue, MetricValue
 if TYPE_CHECKING:  # showing a run needs nothing that makes one
     from answerkey.evaluate.observer import CallProgress
 
-#: A width for lines that must stay whole: a command is copied as it stands.
+#: The width of lines that are never cut: commands are copied from the terminal.
 UNLIMITED = 10_000
 SIMULATED = "SIMULATED: answers made from the key, by no language model"
 MAX_NAMES, MAX_REASONS, MAX_RUNS = 4, 10, 10
@@ -64,8 +62,7 @@ THINKING_SHARE = 0.01
 Measured = MetricValue | GroupValue | CategoryRow
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """How a summary is drawn: how wide, how precise, how much; shares only of a complete run."""
 
     width: int
@@ -125,7 +122,7 @@ def draw_summary(
     for task in view.tasks:
         lines += _draw_task(task, layout)
     if not view.tasks:
-        lines += [BLANK, line("  No task of this run is finished.")]
+        lines += [BLANK, "  No task of this run is finished."]
     for calls in view.unfinished.values():
         lines += _draw_calls(calls, layout)
     if any("variant" in task.task.manifest for task in view.tasks):
@@ -144,11 +141,11 @@ def draw_summary(
 def _draw_head(view: RunView, layout: Layout) -> Lines:
     role: Role = "good" if view.is_complete else "warn"
     title = Span(view.title, "title")
-    lines = [line(title, "  ", Span(view.status, role))]
+    lines: Lines = [(title, "  ", Span(view.status, role))]
     if view.path is not None:
         path = shorten_path(view.path)
-        lines.append(line(Span("run ", "dim"), path))
-    if not view.can_go_on:
+        lines.append((Span("run ", "dim"), path))
+    if not view.can_resume:
         return lines
     if view.stopped:
         lines += draw_text(
@@ -161,12 +158,12 @@ def _draw_head(view: RunView, layout: Layout) -> Lines:
     if view.status == "running":
         when = "to continue, unless it is still running: "
     command = f"answerkey resume {shlex.quote(str(view.path))}"
-    lines.append(line(Span(when, "dim"), command))
+    lines.append((Span(when, "dim"), command))
     return lines
 
 
 def _draw_task(task: TaskView, layout: Layout) -> Lines:
-    lines = [BLANK, *_draw_facts(task, layout), BLANK]
+    lines: Lines = [BLANK, *_draw_facts(task, layout), BLANK]
     if layout.is_complete:
         lines += _draw_numbers(task, layout)
     else:
@@ -193,7 +190,7 @@ def _draw_task(task: TaskView, layout: Layout) -> Lines:
 def _draw_audit(task: TaskView, layout: Layout) -> Lines:
     """Return how another tool judged, what a fallback was asked, and what is doubted."""
     lines: Lines = []
-    if not task.task.totals.keys() & {"theirs", "fallback", "doubted"}:
+    if not task.task.totals.keys() & {"imported", "fallback", "doubted"}:
         return lines
     from answerkey.run_audit import text as audit
 
@@ -215,18 +212,18 @@ def _draw_notices(notices: Sequence[str]) -> Lines:
     lines: Lines = [BLANK]
     for notice in notices:
         first, *further = make_visible(notice, keep_lines=True).split("\n")
-        lines.append(line(Span("warning", "warn"), f": {first.removeprefix('warning: ')}"))
-        lines += map(line, further)
+        lines.append((Span("warning", "warn"), f": {first.removeprefix('warning: ')}"))
+        lines += further
     return lines
 
 
 def _draw_headlines(view: RunView, layout: Layout) -> Lines:
-    """Return the number of each task once more, as the last lines: people look there first."""
+    """Return the number of each task again, as the last lines, where people look first."""
     lines: Lines = [BLANK]
     for task in view.tasks:
         name = f"{task.key}: " if len(view.tasks) > 1 else ""
         if not view.is_complete:
-            lines.append(line(Span(f"{name}INCOMPLETE, no accuracy", "warn")))
+            lines.append(Span(f"{name}INCOMPLETE, no accuracy", "warn"))
             continue
         for entry in task.metrics:
             if entry.is_about_order:
@@ -237,7 +234,7 @@ def _draw_headlines(view: RunView, layout: Layout) -> Lines:
                 right = f"  {details['count']} of {details['of']} right"
             number, interval = layout.figures(entry.metric, as_share=entry.is_share)
             text = f"{name}{entry.label} {number} {interval}".rstrip()
-            lines.append(line(Span(text, "title"), right))
+            lines.append((Span(text, "title"), right))
             break
     return lines if len(lines) > 1 else []
 
@@ -248,7 +245,7 @@ def _draw_headlines(view: RunView, layout: Layout) -> Lines:
 def _draw_facts(task: TaskView, layout: Layout) -> Lines:
     """Return the title of a task, and what was evaluated."""
     facts = _list_answerers(task)
-    facts.append(("dataset", f"{task.dataset} ({_say_size(task)})"))
+    facts.append(("dataset", f"{task.dataset} ({_format_size(task)})"))
     manifest = task.task.manifest
     if manifest.get("choice_order"):
         from answerkey.robustness.choice_order import describe_order
@@ -256,7 +253,7 @@ def _draw_facts(task: TaskView, layout: Layout) -> Lines:
         if order := describe_order(task.task):
             facts.append(("choice order", order))
     if manifest.get("trials"):
-        facts.append(("trials", _say_trials(manifest["trials"])))
+        facts.append(("trials", _describe_trials(manifest["trials"])))
     if repeated := manifest.get("repeatability"):
         text = f"{repeated['num_runs']} runs; what follows is the first of them"
         facts.append(("repeated", text))
@@ -268,7 +265,7 @@ def _draw_facts(task: TaskView, layout: Layout) -> Lines:
     name = ""
     if task.display_name not in {"", task.key}:
         name = f"  {task.display_name}"
-    title = line(Span(task.key, "title"), name)
+    title = (Span(task.key, "title"), name)
     return [title, *draw_facts(facts, layout.width)]
 
 
@@ -280,14 +277,14 @@ def _list_answerers(task: TaskView) -> list[tuple[str, Cell]]:
         if task.is_simulated:
             facts.append(("", Span(SIMULATED, "warn")))
     else:
-        facts.append(("completions", _say_completions(task)))
+        facts.append(("completions", _describe_completions(task)))
     facts += task.helpers
     if task.reused:
         facts.append(("replies", Span(task.reused, "warn")))
     return facts
 
 
-def _say_completions(task: TaskView) -> str:
+def _describe_completions(task: TaskView) -> str:
     recorded = task.task.manifest["completions"]
     text = "in the dataset"
     if recorded["file"]:
@@ -303,7 +300,7 @@ def _say_completions(task: TaskView) -> str:
     return text
 
 
-def _say_size(task: TaskView) -> str:
+def _format_size(task: TaskView) -> str:
     dataset = task.task.manifest["dataset"]
     used = task.counts["samples"]
     size = format_count(used, "sample")
@@ -314,8 +311,8 @@ def _say_size(task: TaskView) -> str:
     return size
 
 
-def _say_trials(trials: Entry) -> str:
-    """Return how many trials there were, and what stands for them in each score."""
+def _describe_trials(trials: Entry) -> str:
+    """Return how many trials there were, and how each score combines them."""
     meanings: dict[str, str] = {}
     for entry in trials["score_aggregators"]:
         name = entry["score_name"]
@@ -342,11 +339,11 @@ def _draw_numbers(task: TaskView, layout: Layout) -> Lines:
             scored.append(view)
         else:
             checks.append(view)
-    lines = [line("  This task has no metric.")]
+    lines: Lines = ["  This task has no metric."]
     if scored:
         lines = _draw_metrics(task, scored, layout)
     if checks:
-        lines += [BLANK, line("  Quality checks (purpose qa), not part of the score")]
+        lines += [BLANK, "  Quality checks (purpose qa), not part of the score"]
         lines += _draw_metrics(task, checks, layout)
     if about_order:
         from answerkey.robustness.choice_order import draw_choice_order
@@ -391,11 +388,11 @@ def _draw_metrics(
 
 
 def _draw_notes(views: Sequence[MetricView], layout: Layout) -> Lines:
-    """Return what is to be said of metrics besides their numbers, each once."""
+    """Return the notes on metrics, each once."""
     lines: Lines = []
     notes: dict[str, list[str]] = {}
     for view in views:
-        for text in _say_notes(view.metric):
+        for text in _list_notes(view.metric):
             notes.setdefault(text, []).append(view.label)
     for text, labels in notes.items():
         which = ""
@@ -406,8 +403,8 @@ def _draw_notes(views: Sequence[MetricView], layout: Layout) -> Lines:
     return lines
 
 
-def _say_notes(metric: MetricValue) -> Iterator[str]:
-    """Yield what is to be said of a metric besides its numbers."""
+def _list_notes(metric: MetricValue) -> Iterator[str]:
+    """Yield the notes on a metric."""
     details = metric.details
     counts = []
     for reason, count in metric.n_excluded.items():
@@ -467,11 +464,11 @@ def _draw_repeatability(
 def _draw_counts(task: TaskView) -> Lines:
     """Return the counts as sums: every sample is somewhere, and it shows."""
     totals = task.task.totals
-    texts = [*say_counts(task.counts, "sample")]
+    texts = [*format_counts(task.counts, "sample")]
     if task.row_counts is not None:
         noun = "row" if "orders" in totals else "trial"
         texts.append(f"(a sample counts as its worst {noun})")
-        texts += say_counts(task.row_counts, noun)
+        texts += format_counts(task.row_counts, noun)
     for key, count in totals["excluded"].items():
         texts.append(f"{format_count(count, 'scored sample')} kept out by action `{key}`")
     warnings = []
@@ -485,13 +482,13 @@ def _draw_counts(task: TaskView) -> Lines:
     if thinking > THINKING_SHARE * rows["samples"]:
         warnings.append(f"begin with a thinking block: {thinking}, scored as they are written;")
         warnings.append("`--split-thinking` takes the thoughts out")
-    lines = [line(f"  {text}") for text in texts]
+    lines: Lines = [f"  {text}" for text in texts]
     for warning in warnings:
-        lines.append(line("  ", Span(warning, "warn")))
+        lines.append(("  ", Span(warning, "warn")))
     return lines
 
 
-def say_counts(counts: Mapping[str, int], noun: str) -> tuple[str, str]:
+def format_counts(counts: Mapping[str, int], noun: str) -> tuple[str, str]:
     """Return the counts as two sums: every sample is somewhere."""
     samples = format_count(counts["samples"], noun)
     parts = f"{counts['scored']} scored + {counts['failed']} failed + {counts['errors']} errors"
@@ -526,9 +523,9 @@ def _draw_invalid(task: TaskView, layout: Layout) -> Lines:
     rows = []
     scored = (task.row_counts or task.counts)["scored"]
     for reason in task.invalid:
+        name, count, sample = reason.cells
         share = format_percent(reason.count / scored) if layout.is_complete else ""
         completion = quote(reason.example.get("completion"), layout.width)
-        name, count, sample = reason.cells
         rows.append((name, count, share, sample, completion))
     header = ("Invalid because", "count", "share", "example", "completion")
     return layout.table(header, rows, "<>><~")
@@ -548,7 +545,7 @@ def _draw_traceback(reason: ReasonView, layout: Layout) -> Lines:
     lines: Lines = []
     indent = "  "
     for part in wrap(make_visible(where), layout.width - 2):
-        lines.append(line(indent, Span(part, "warn")))
+        lines.append((indent, Span(part, "warn")))
         indent = "    "
     return lines
 
@@ -651,12 +648,12 @@ def _draw_values(
 
 
 def _draw_calls(calls: Sequence[CallsView], layout: Layout) -> Lines:
-    """Return what a task asked of its models, by purpose."""
+    """Return the calls of a task, by purpose."""
     lines: Lines = []
     for view in calls:
         kind, _, key = view.purpose.partition(":")
         title = f"Calls of the {kind} {key}" if key else "Calls"
-        lines += [BLANK, line(f"  {title}")]
+        lines += [BLANK, f"  {title}"]
         lines += draw_facts(_list_call_facts(view).items(), layout.width)
         lines += _draw_call_reasons("Failed because", view.errors, layout)
         lines += _draw_call_reasons("Retried because", view.retried, layout)
@@ -707,7 +704,7 @@ def format_cost(cost: float) -> str:
 
 
 def draw_next_steps(run: Run) -> Lines:
-    """Return what to try next, as commands.
+    """Return the commands to try next.
 
     Each works as it stands, but for `compare`, which needs another run.
     """
@@ -739,7 +736,7 @@ def _draw_steps(steps: Sequence[tuple[str, str]]) -> Lines:
     rows = []
     for command, purpose in steps:
         rows.append((command, Span(f"# {purpose}", "dim")))
-    lines = [line(Span("Next", "title"))]
+    lines: Lines = [Span("Next", "title")]
     lines += draw_table(("", ""), rows, "<<", UNLIMITED)
     return lines
 
@@ -751,8 +748,7 @@ BAR, PLAIN_BAR = "━─", "=-"
 _BAR_CELLS = _MAX_NAME = 24
 
 
-@dataclass(frozen=True, slots=True)
-class RunProgress:
+class RunProgress(NamedTuple):
     """How far one of several runs is: `done` of `total` calls of its solvers.
 
     `calls` is the progress of the task that calls a model now; `state` is shown where none does.
@@ -775,7 +771,7 @@ def draw_bar(
 ) -> Line:
     """Return a bar with its name and count."""
     full = _BAR_CELLS * done // total if total else 0
-    return line(
+    return (
         Span(f"{shorten(name, _MAX_NAME)}{GAP}", "title"),
         Span(bar[0] * full, "good"),
         Span(bar[1] * (_BAR_CELLS - full), "dim"),
@@ -796,7 +792,7 @@ def draw_progress(
         progress.total,
         bar=bar,
     )
-    text = ", ".join(_say_progress(progress))
+    text = ", ".join(_list_progress(progress))
     return [head, *draw_text(text, width)]
 
 
@@ -815,15 +811,15 @@ def draw_runs(
             run.total,
             bar=bar,
         )
-        text = shorten(_say_run(run), width - len(INDENT))
+        text = shorten(_describe_progress(run), width - len(INDENT))
         lines += [head, *draw_text(text, width, "dim")]
     return lines
 
 
-def _say_run(run: RunProgress) -> str:
+def _describe_progress(run: RunProgress) -> str:
     if run.state or run.calls is None:
         return run.state or "waiting"
-    facts = [_name_progress(run.calls), *_say_progress(run.calls)]
+    facts = [_name_progress(run.calls), *_list_progress(run.calls)]
     return ", ".join(facts)
 
 
@@ -833,7 +829,7 @@ def _name_progress(progress: CallProgress) -> str:
     return f"{progress.task} {progress.purpose}"
 
 
-def _say_progress(progress: CallProgress) -> Iterator[str]:
+def _list_progress(progress: CallProgress) -> Iterator[str]:
     """Yield how the calls go: the pace, the numbers so far, and what they cost."""
     for batch in progress.batches:
         yield f"batch {batch.batch} {batch.status} {batch.done}/{batch.total}"

@@ -1,49 +1,31 @@
-"""A run as people are shown it: `RunView`, a tree of plain values that every drawing starts from.
+"""A run as people see it: `RunView`, a tree of plain values from which every report is drawn.
 
 Run ──► view_run ──► RunView ──► terminal, Markdown, JUnit
     │                       └──► overview ──► page, viewer
     └─► describe_run ──► what `run --json` and `show --json` print
-
-`list_folder` lists the runs of a folder, `find_run` finds the run that a name stands for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
-from answerkey.datasets.storage import is_stored
-from answerkey.errors import RunError, suggest
 from answerkey.metrics import MODEL_CALL_FAILED, STOPPED_EARLY, average_counts, wilson
 from answerkey.runs import (
     Run,
-    RunPlace,
     TaskRun,
-    find_place,
-    is_run,
-    list_places,
-    load_run,
-    load_summary,
     name_answerer,
 )
 from answerkey.text import (
-    Cell,
-    Cells,
-    Lines,
-    Role,
-    Span,
     clean_numbers,
     describe_metric,
     describe_reused_calls,
-    draw_table,
     format_count,
-    format_figure,
-    format_interval,
     is_share,
     shorten,
 )
@@ -53,20 +35,17 @@ from answerkey.types import Gate, Groups, MetricValue
 ORDER_TYPES = {"choice_order", "pride"}
 #: The most reasons of a scorer that are listed, and how much of an id stands in a table.
 MAX_NAMED, MAX_ID = 20, 40
-#: The folder of runs, unless another is named.
-RUNS = "runs"
 
 Interval = tuple[float, float]
 Entry = Mapping[str, Any]
 Plain = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class MetricView:
-    """A metric and what it is called.
+class MetricView(NamedTuple):
+    """A metric with its label.
 
-    `is_share` is whether it is best read as a percentage, `is_about_order` whether it is shown in
-    the table about the order of the options.
+    `is_share`: it is best read as a percentage. `is_about_order`: it belongs to the table about the
+    order of the options.
     """
 
     metric: MetricValue
@@ -131,8 +110,7 @@ class CallsView:
     cached_tokens: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class TaskView:
+class TaskView(NamedTuple):
     """One task of a run: what was evaluated, the counts that add up, every metric.
 
     `task` is the task itself, which the features that draw their own part are given. `row_counts`
@@ -166,13 +144,12 @@ class TaskView:
 
     @property
     def incomplete(self) -> str:
-        """What is said in place of a number of a run that is not complete."""
+        """The sentence that replaces the numbers of a run that is not complete."""
         what = "so no accuracy is shown: a share of the rest says nothing about the whole"
         return f"INCOMPLETE: {self.cause}, {what}."
 
 
-@dataclass(frozen=True, slots=True)
-class GateView:
+class GateView(NamedTuple):
     """A gate with its name, what was measured, and what to do about it."""
 
     gate: Gate
@@ -181,8 +158,7 @@ class GateView:
     advice: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class RunView:
+class RunView(NamedTuple):
     """A run: what ran, how far it came, its tasks, gates and notices.
 
     Shares are shown only if it `is_complete`: every call was answered and every sample scored.
@@ -196,7 +172,7 @@ class RunView:
     path: str | None
     started_at: str | None
     stopped: str | None
-    can_go_on: bool
+    can_resume: bool
     tasks: Sequence[TaskView]
     unfinished: Mapping[str, Sequence[CallsView]]
     gates: Sequence[GateView]
@@ -224,9 +200,10 @@ class RunView:
 
 
 def view_run(run: Run) -> RunView:
-    """Return what people are shown of a run; numbers stay as they are, infinite ones as well."""
+    """Return the view of a run; numbers are unchanged, including infinite ones."""
     manifest = run.manifest
-    is_complete = run.status == "complete"
+    status = run.status
+    is_complete = status == "complete"
     unfinished = {}
     for entry in manifest["tasks"]:
         if entry["key"] not in run.tasks:
@@ -243,12 +220,12 @@ def view_run(run: Run) -> RunView:
     return RunView(
         run=run,
         title=str(manifest.get("display_name") or run.key),
-        status=run.status,
+        status=status,
         is_complete=is_complete,
         path=None if run.path is None else str(run.path),
         started_at=manifest.get("started_at"),
         stopped=stopped.get("message"),
-        can_go_on=not is_complete and _can_go_on(run),
+        can_resume=not is_complete and _can_resume(run),
         tasks=tasks,
         unfinished=unfinished,
         gates=gates,
@@ -257,7 +234,7 @@ def view_run(run: Run) -> RunView:
 
 
 def view_task(task: TaskRun, *, is_complete: bool) -> TaskView:
-    """Return what people are shown of one task."""
+    """Return the view of one task."""
     manifest = task.manifest
     totals = task.totals
     model: Entry = manifest["model"] or {}
@@ -445,7 +422,7 @@ def _lacks_calls(task: TaskRun) -> bool:
     return bool(task.counts["errors"] or _count_failed_calls(task))
 
 
-def _can_go_on(run: Run) -> bool:
+def _can_resume(run: Run) -> bool:
     """Return whether `resume` has something left to do on a run that is not complete.
 
     Recorded completions stay as they are, and so do samples that a scorer cannot score once all
@@ -576,199 +553,3 @@ def find_example(run: Run) -> tuple[str, str] | None:
         for sample_id in read_ids(task, 0, 1):
             return sample_id, "the first sample"
     return None
-
-
-# ── the runs of a folder
-
-
-@dataclass(frozen=True, slots=True)
-class ListedTask:
-    """One task of a listed run, with its main metric; no value unless the run is complete."""
-
-    key: str
-    name: str | None
-    model: str
-    dataset: str
-    fingerprint: str | None
-    metric: str | None = None
-    value: float | None = None
-    interval: Interval | None = None
-    n: int | None = None
-    is_share: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class ListedRun:
-    """One run of a list; `error` says why it cannot be read."""
-
-    path: str
-    status: str
-    started_at: str | None = None
-    key: str | None = None
-    model: str | None = None
-    samples: int | None = None
-    tasks: Sequence[ListedTask] = ()
-    error: str | None = None
-
-
-def list_folder(folder: str | Path) -> list[ListedRun]:
-    """Return the runs right below a folder, newest first; a run folder itself is a list of one."""
-    below = find_place(folder)
-    places = [below] if is_run(below) else list_places(below)
-    rows = []
-    for place in places:
-        try:
-            run = load_summary(place)
-            rows.append(list_run(run, str(place)))
-        except RunError as error:
-            row = ListedRun(str(place), "unreadable", error=error.message)
-            rows.append(row)
-    rows.sort(key=_find_age, reverse=True)
-    return rows
-
-
-def _find_age(row: ListedRun) -> tuple[str, str]:
-    return row.started_at or "", row.path
-
-
-def list_run(run: Run, path: str) -> ListedRun:
-    """Return a run as lists show it."""
-    tasks = []
-    samples = None
-    for task in run.tasks.values():
-        samples = (samples or 0) + task.counts["samples"]
-        listed = ListedTask(
-            key=task.key,
-            name=task.manifest["display_name"],
-            model=name_answerer(task.manifest, with_folder=False),
-            dataset=name_dataset(task),
-            fingerprint=task.manifest["dataset"]["fingerprint"],
-        )
-        metric = task.main_metric
-        if metric is not None and run.status == "complete":
-            listed = replace(
-                listed,
-                metric=label_metric(task, metric),
-                value=metric.value,
-                interval=metric.interval,
-                n=metric.n,
-                is_share=is_share(metric),
-            )
-        tasks.append(listed)
-    models = {}
-    for entry in run.manifest["tasks"]:
-        models[name_answerer(entry, with_folder=False)] = True
-    return ListedRun(
-        path=path,
-        status=run.status,
-        started_at=run.manifest.get("started_at"),
-        key=run.key,
-        model=", ".join(models) or None,
-        samples=samples,
-        tasks=tasks,
-    )
-
-
-def draw_listing(rows: Sequence[ListedRun], width: int) -> Lines:
-    """Return the list of runs as a table: which, when, the model and the number."""
-    metrics = set()
-    for row in rows:
-        for task in row.tasks[:1]:
-            metrics.add(task.metric)
-    metrics.discard(None)
-    title = metrics.pop() if len(metrics) == 1 else None
-    cells: list[Cells] = []
-    for row in rows:
-        result = _say_result(row.tasks, with_metric=title is None)
-        cells.append([*_list_cells(row), result])
-    header = (
-        "run",
-        "started (UTC)",
-        "status",
-        "model",
-        "n",
-        title or "result",
-    )
-    return draw_table(header, cells, "<<<~><", width)
-
-
-def _list_cells(row: ListedRun) -> list[Cell]:
-    model = str(row.error or row.model or "")
-    if " SIMULATED" in model:  # it must not be what is cut off
-        model = f"SIMULATED {model.replace(' SIMULATED', '')}"
-    started_at = str(row.started_at or "")
-    started = started_at[:16].replace("T", " ")
-    role: Role = "good" if row.status == "complete" else "warn"
-    return [
-        Span(row.path, "strong"),
-        started,
-        Span(row.status, role),
-        model,
-        "" if row.samples is None else str(row.samples),
-    ]
-
-
-def _say_result(tasks: Sequence[ListedTask], *, with_metric: bool) -> str:
-    """Return the number of the first task, and how many more there are."""
-    result = ""
-    if tasks and tasks[0].metric is not None:
-        task = tasks[0]
-        number = format_figure(task.value, as_share=task.is_share)
-        interval = format_interval(task.interval, as_share=task.is_share)
-        name = f"{task.metric} " if with_metric else ""
-        result = f"{name}{number} {interval}".rstrip()
-    if len(tasks) > 1:
-        more = format_count(len(tasks) - 1, "more task")
-        result += f" and {more}"
-    return result
-
-
-def find_runs(names: Iterable[str]) -> list[Run]:
-    """Return the runs that names stand for; a folder of runs stands for all of them."""
-    runs: list[Run] = []
-    for name in names:
-        below = _list_below(name) or _list_below(f"{RUNS}/{name}")
-        if below:
-            runs += map(load_run, below)
-        else:
-            runs.append(find_run(name))
-    return runs
-
-
-def _list_below(place: str) -> list[RunPlace]:
-    """Return the runs below a folder or address; none if it is a run itself, or is not there."""
-    is_there = is_stored(place) or Path(place).is_dir()
-    if not is_there or is_run(find_place(place)):
-        return []
-    return list_places(place)
-
-
-def find_run(name: str) -> Run:
-    """Return the run of a name: a folder, an address, a folder below `runs`, or `latest`."""
-    if is_stored(name):
-        return load_run(name)
-    path = Path(name)
-    if path.name == "run.json":
-        path = path.parent
-    for folder in (path, Path(RUNS) / name):
-        if (folder / "run.json").is_file():
-            return load_run(folder)
-    below = path if path.is_dir() else Path(RUNS)
-    runs = list_folder(below) if below.is_dir() else []
-    if name == "latest" and runs:
-        return load_run(runs[0].path)
-    is_log = path.is_file() or (path.is_dir() and not runs)
-    if is_log:  # perhaps that of another tool
-        return load_run(path)
-    raise _refuse_name(name, [run.path for run in runs])
-
-
-def _refuse_name(name: str, runs: Sequence[str]) -> RunError:
-    """Return E501 for a name that no run has, with the names that are near."""
-    hint = "`answerkey runs` lists the runs of a folder; `answerkey run FILE` makes one"
-    if runs:
-        names = ["latest", *runs]
-        for run in runs:
-            names.append(Path(run).name)
-        hint = suggest(name, names) or f"the newest run is `{runs[0]}`"
-    return RunError("E501", f"there is no run `{name}`", hint=hint)

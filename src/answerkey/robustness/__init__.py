@@ -1,1 +1,1 @@
-"""Whether a number holds when the options are in another order: metrics and their text."""
+"""Does a score hold when the options are in another order? Metrics and their text."""

@@ -55,12 +55,10 @@ from answerkey.text import (
     format_percent,
     format_value,
     is_share,
-    line,
-    make_visible,
 )
 from answerkey.types import MetricValue, Scores
 
-LEFT_IN_PLACE = "left_in_place"
+NOT_REORDERED = "not_reordered"
 ESTIMATES = "estimates_prior"
 NO_PRIOR = "no_prior"
 NAMES = (
@@ -146,7 +144,7 @@ class ChoiceOrderMetric(_OrderMetric):
         "predicted_option",
         "predicted_choice",
         "ground_truth_choice",
-        "left_in_place",
+        "not_reordered",
     )
 
     def value_names(self) -> ValueNames:
@@ -165,8 +163,8 @@ class ChoiceOrderMetric(_OrderMetric):
         samples = []
         for sample in self.read_samples(scores):
             reasons = list(filter(None, sample["reason"]))
-            if any(sample["left_in_place"]):
-                reasons.append(LEFT_IN_PLACE)
+            if any(sample["not_reordered"]):
+                reasons.append(NOT_REORDERED)
             if reasons:
                 coverage.left_out[_choose_reason(reasons)] += 1
             else:
@@ -514,7 +512,7 @@ def draw_choice_order(
         lines += _draw_values("Order of the options", TITLES, by_order, width, digits)
         lines += _draw_places(by_order, width, digits)
         orders = task.totals.get("orders") or {}
-        left: Mapping[str, int] = orders.get("left_in_place") or {}
+        left: Mapping[str, int] = orders.get("not_reordered") or {}
         for reason, count in left.items():
             samples = format_count(count, "sample")
             note = f"{samples} left in place: {REASONS_LEFT_OUT.get(reason, reason)}"
@@ -595,7 +593,7 @@ def _draw_places(
             recall = format_value(value, digits)
             interval = format_interval(value.interval, as_share=True, digits=digits)
             row = (
-                make_visible(label),
+                label,
                 recall,
                 interval,
                 str(details["true"].get(label, 0)),
@@ -604,4 +602,4 @@ def _draw_places(
             rows.append(row)
     header = ("Right option at", "recall", "95 % interval", "rows", "predicted")
     text = f"  RStd of the recalls: {format_number(spread.value)} points"
-    return [BLANK, *draw_table(header, rows, "<>>>>", width), line(text)]
+    return [BLANK, *draw_table(header, rows, "<>>>>", width), text]

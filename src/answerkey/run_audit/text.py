@@ -38,7 +38,6 @@ from answerkey.text import (
     format_interval,
     format_percent,
     join_blocks,
-    line,
     quote,
     shorten,
 )
@@ -236,7 +235,7 @@ def describe_doubted(task: TaskRun, digits: int | None = None) -> list[str]:
 # ── another tool's verdicts
 
 SIDES = {
-    "only_theirs": "They say right, we say wrong",
+    "only_imported": "They say right, we say wrong",
     "only_ours": "We say right, they say wrong",
 }
 
@@ -249,15 +248,15 @@ def draw_imported_verdicts(
     with_shares: bool = True,
 ) -> Lines:
     """Return a comparison of another tool's verdicts with ours."""
-    totals = task.totals.get("theirs")
+    totals = task.totals.get("imported")
     if not totals:
         return []
-    lines = [BLANK, line(Span("  Imported verdicts and ours", "strong"))]
+    lines: Lines = [BLANK, Span("  Imported verdicts and ours", "strong")]
     n = totals["compared"]
     right = totals["both_right"]
     if n and with_shares:
         alike = format_percent((right + totals["both_wrong"]) / n, digits)
-        imported = format_percent((right + totals["only_theirs"]) / n, digits)
+        imported = format_percent((right + totals["only_imported"]) / n, digits)
         ours = format_percent((right + totals["only_ours"]) / n, digits)
         text = f"the same in {alike} of {format_count(n, 'completion')}"
         verdicts = f"right by the imported verdicts {imported}, by ours {ours}"
@@ -334,16 +333,16 @@ def _describe_task(task: TaskAudit) -> Plain:
 
 def _draw_task(task: TaskAudit, width: int) -> Lines:
     by = f"  by {task.scorer}, extraction {task.rule}" if task.scorer else ""
-    lines = [
-        line(Span(task.key, "title"), by),
-        line(Span(_describe_extent(task), "dim")),
+    lines: Lines = [
+        (Span(task.key, "title"), by),
+        Span(_describe_extent(task), "dim"),
         BLANK,
     ]
     if task.own is None:
         what = "  No scorer of this task reads choices: only the completions are audited."
-        lines.append(line(what))
+        lines.append(what)
     elif not task.n:
-        return [*lines, line("There was nothing to audit.")]
+        return [*lines, "There was nothing to audit."]
     else:
         lines += draw_facts(_list_facts(task).items(), width)
         lines += _draw_readers(task, width)
@@ -353,13 +352,13 @@ def _draw_task(task: TaskAudit, width: int) -> Lines:
             lines += draw_text(text, width, "dim")
         lines += _draw_reasons(task, width)
         lines += draw_letter_table(task.letters, width)
-    lines += [BLANK, line(Span("Findings", "title"))]
+    lines += [BLANK, Span("Findings", "title")]
     for number, finding in enumerate(task.findings, 1):
         samples = ", ".join(finding.examples)
         notes = {"Next: ": finding.step, "See: ": samples}
         lines += draw_finding(number, finding.sentence, notes, width)
     if not task.findings:
-        lines.append(line("  no findings"))
+        lines.append("  no findings")
     return lines
 
 
@@ -423,7 +422,7 @@ def _draw_readers(task: TaskAudit, width: int) -> Lines:
         rows.append(cells)
     counts = ("read", "changed", "gained", "lost")
     header = ("Read by", "accuracy", "95 % interval", "INVALID", *counts)
-    lines = [BLANK, *draw_table(header, rows, "~>>>>>>>", width)]
+    lines: Lines = [BLANK, *draw_table(header, rows, "~>>>>>>>", width)]
     if task.unfit:
         what = "that read less than half of the completions are left out of the findings"
         lines += draw_text(f"rules {what}: {', '.join(task.unfit)}", width, "dim")

@@ -311,7 +311,7 @@ class OrderCountsEntry(Stored):
     """What became of the questions in other orders of their options."""
 
     counts: Counts
-    left_in_place: Counted = {}
+    not_reordered: Counted = {}
     extra: Count = 0
 
 

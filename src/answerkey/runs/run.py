@@ -314,7 +314,7 @@ class Run(Drawn):
         gates = []
         for policy in self.manifest.get("policies") or ():
             for rule in policy["rules"]:
-                gates.append(leave_open(policy["key"], rule, NOT_COMPLETE))
+                gates.append(make_undecided_gate(policy["key"], rule, NOT_COMPLETE))
         return tuple(gates)
 
     @property
@@ -633,7 +633,7 @@ def _drop_unknown(fields: Iterable[tuple[str, Any]]) -> JsonObject:
     return {name: value for name, value in fields if value is not None and value != {}}
 
 
-def leave_open(policy: str, rule: Json, note: str) -> Gate:
+def make_undecided_gate(policy: str, rule: Json, note: str) -> Gate:
     """Return the gate of a rule, as the files state it, that is not decided."""
     return Gate(
         policy=policy,

@@ -150,7 +150,9 @@ def write_whole(
             raise
         why = getattr(error, "strerror", None) or error
         message = f"cannot write `{path}`: {why}"
-        hint = "check the free space and the rights of the folder, or choose another with `--out`"
+        hint = (
+            "check the free space and the permissions of the folder, or choose another with `--out`"
+        )
         raise RunError("E502", message, hint=hint) from error
 
 

@@ -23,7 +23,7 @@ from typing import Literal, Self
 from answerkey.sandbox import worker
 from answerkey.sandbox.snippet import FORMS, Snippet
 
-SnippetErrorKind = Literal["load", "raised", "timeout", "memory", "died", "bad_value"]
+SnippetErrorKind = Literal["load", "raised", "timeout", "memory", "crashed", "bad_value"]
 #: The time to start the interpreter, which is slow on a busy machine; it does not count as the
 #: snippet's.
 START_SECONDS = 60.0
@@ -133,7 +133,7 @@ class SnippetProcess:
         return self._worker
 
     def _receive(self, process: WorkerProcess, seconds: float) -> object:
-        """Return the value or the error of a call; raise the error that ends the process."""
+        """Return the value or the error of a call; raise an error that ends the process."""
         try:
             message = json.loads(process.receive(seconds=seconds))
         except (ValueError, RecursionError):
@@ -147,7 +147,7 @@ class SnippetProcess:
                 return SnippetError(kind, text, traceback=traceback)
             case {"value": value}:
                 return value
-        raise SnippetError("died", "the snippet corrupted its connection")
+        raise SnippetError("crashed", "the snippet corrupted its connection")
 
     def _name_limit(self, kind: SnippetErrorKind, message: str) -> str:
         """Return the message of an error, with the value of the limit it exceeded."""
@@ -162,9 +162,9 @@ class WorkerProcess:
     """A process for code that we did not write.
 
     After `receive` has raised SnippetError, it must be closed. It has an almost empty environment,
-    its own working folder and its own process group, so that closing it also ends the children of
+    its own working folder, and its own process group, so that closing it also ends the children of
     the snippet. `program` is the interpreter's command line; the numbers of the socket and the
-    folder are added to it.
+    folder are appended to it.
     """
 
     def __init__(self, *program: str) -> None:
@@ -241,7 +241,7 @@ class WorkerProcess:
         if code == worker.MEMORY_EXIT_CODE:
             return SnippetError("memory", "the snippet's arguments need too much memory")
         end = "it closed its connection" if code is None else f"exit code {code}"
-        return SnippetError("died", f"the snippet's process ended: {end}")
+        return SnippetError("crashed", f"the snippet's process ended: {end}")
 
 
 def _build_environment(folder: str) -> dict[str, str]:

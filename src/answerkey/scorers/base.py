@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeGuard
 
 import polars as pl
 
-from answerkey.datasets.rows import build_column
+from answerkey.datasets.rows import build_frame
 from answerkey.errors import DataError, InternalError, Place, SpecError
 from answerkey.models.config import Model
 from answerkey.sandbox import Snippet
@@ -21,11 +21,11 @@ from answerkey.types import (
     Completion,
     Completions,
     CompletionStatus,
-    Known,
     Notice,
     Request,
     Row,
     Sample,
+    SampleFacts,
     Samples,
     Score,
     Scores,
@@ -196,7 +196,7 @@ class Scorer:
         """Return what a template that reads the completion sees."""
         return {"sample": sample, "solver_output": completion.solver_output()}
 
-    def sample_facts(self, samples: Samples) -> Known | None:  # noqa: ARG002 - for scorers that know choices
+    def sample_facts(self, samples: Samples) -> SampleFacts | None:  # noqa: ARG002 - for scorers that know choices
         """Return what is known of each sample before a model is called; None if nothing is."""
         return None
 
@@ -419,7 +419,7 @@ ORDER_TYPES: Types = {
     "option_order": pl.List(pl.String),
     "predicted_option": pl.String(),
     "ground_truth_option": pl.String(),
-    "left_in_place": pl.String(),
+    "not_reordered": pl.String(),
 }
 
 
@@ -449,21 +449,28 @@ def build_table(
     value_types: Types,
     metadata_types: Types,
 ) -> Scores:
-    """Return the table of scores with these values and metadata; what a score lacks is null."""
-    statuses = [score.status.value for score in scores]
-    reasons = [score.reason for score in scores]
-    values = [score.values for score in scores]
-    metadata = [score.metadata for score in scores]
+    """Return the table of scores with these values and metadata; what a score lacks is null.
+
+    Rows may share a score, which is written once.
+    """
+    shared = {id(score): score for score in scores}
+    numbers = dict(zip(shared, range(len(shared)), strict=True))
+    rows = [numbers[id(score)] for score in scores]
+    distinct = list(shared.values())
+    statuses = [score.status.value for score in distinct]
+    reasons = [score.reason for score in distinct]
+    values = [score.values for score in distinct]
+    metadata = [score.metadata for score in distinct]
     columns = [
         pl.Series("status", statuses, pl.String),
         pl.Series("reason", reasons, pl.String),
         _build_structs("values", values, value_types),
         _build_structs("metadata", metadata, metadata_types),
-        pl.Series("excluded_by", [None] * len(scores), pl.String),
+        pl.Series("excluded_by", [None] * len(distinct), pl.String),
     ]
     types = [*value_types.items(), *metadata_types.items()]
     encoded = frozenset(name for name, dtype in types if dtype is None)
-    return Scores(pl.DataFrame(columns), encoded)
+    return Scores(pl.DataFrame(columns)[rows], encoded)
 
 
 def _build_structs(
@@ -472,15 +479,7 @@ def _build_structs(
     types: Types,
 ) -> pl.Series:
     """Return rows as a column of structs; a field without a type holds JSON text."""
-    if not types:
-        types = {EMPTY_STRUCT_FIELD: pl.Boolean()}
-    columns = []
-    for field, dtype in types.items():
-        cells = [row.get(field) for row in rows]
-        if dtype == pl.Float64:
-            cells = [None if cell is None else float(cell) for cell in cells]
-        columns.append(build_column(field, cells, dtype))
-    return pl.DataFrame(columns).to_struct(name)
+    return build_frame(rows, types or {EMPTY_STRUCT_FIELD: pl.Boolean()}).to_struct(name)
 
 
 def join_scores(completions: Completions, scores: ScoresByKey) -> pl.DataFrame:

@@ -50,8 +50,8 @@ from answerkey.types import (
     Completion,
     Completions,
     CompletionStatus,
-    Known,
     Notice,
+    SampleFacts,
     Samples,
     Score,
     ScoreStatus,
@@ -159,7 +159,13 @@ def judge(
     if not isinstance(completion, Completion):
         completion = Completion(completion)
     reading = rule.read(completion.text or "", question.labels, question.options)
-    score = judge_reading(rule, question, completion, reading)
+    score = judge_reading(
+        rule,
+        question,
+        completion,
+        reading,
+        {},
+    )
     value_types, metadata_types = scorer.column_types([score])
     values = {**dict.fromkeys(value_types), **score.values}
     metadata = {**dict.fromkeys(metadata_types), **score.metadata}
@@ -177,8 +183,12 @@ def judge_reading(
     question: Question,
     completion: Completion,
     reading: Reading,
+    verdicts: dict[tuple[Question, Reading], Score],
 ) -> Score:
-    """Return the score for what was read in a completion; one without text has its own reason."""
+    """Return the score for what was read in a completion; one without text has its own reason.
+
+    Equal readings of equal questions share one score, which is kept in `verdicts`.
+    """
     if question.faults:
         return Score(ScoreStatus.FAILED, question.faults[0].reason)
     if completion.status is CompletionStatus.ERROR:
@@ -187,9 +197,20 @@ def judge_reading(
     if completion.text is None and status is CompletionStatus.OK:
         status = CompletionStatus.NO_TEXT
     reading = _UNREADABLE.get(status, reading)
-    reason = reading.reason
-    if reason in NO_ANSWER_REASONS and _is_truncated(completion):
-        reason = TRUNCATED
+    if reading.reason in NO_ANSWER_REASONS and _is_truncated(completion):
+        reading = replace(reading, reason=TRUNCATED)
+    key = (question, reading)
+    if key not in verdicts:
+        verdicts[key] = _build_score(rule, question, reading)
+    return verdicts[key]
+
+
+def _build_score(
+    rule: ExtractionRule,
+    question: Question,
+    reading: Reading,
+) -> Score:
+    """Return the score of a reading, with all that is stored of it."""
     validity = Validity.INVALID if reading.choice is None else Validity.VALID
     rule_name = rule.name
     if reading.part is not None:
@@ -197,7 +218,7 @@ def judge_reading(
     truth = next(iter(question.truths))
     metadata: dict[str, object] = {
         "completion_validity": validity.value,
-        "validity_reason": reason,
+        "validity_reason": reading.reason,
         "predicted_choice": reading.choice,
         "ground_truth_choice": truth,
         "choices": list(question.labels),
@@ -423,7 +444,7 @@ class StringEqualsMcqa(Scorer):
                 notices.append(Notice(message, place, "trim them in the data"))
         return report_faults(faults, templates, samples), notices
 
-    def sample_facts(self, samples: Samples) -> Known:
+    def sample_facts(self, samples: Samples) -> SampleFacts:
         """Return choices, truth and option texts of each sample; None where a row has none."""
         choices: list[Labels | None] = []
         truths: list[str | None] = []
@@ -431,7 +452,7 @@ class StringEqualsMcqa(Scorer):
             choices.append(question.labels or None)
             truth = next(iter(question.truths), None)
             truths.append(truth)
-        return Known(choices, truths, self.option_texts(samples))
+        return SampleFacts(choices, truths, self.option_texts(samples))
 
     def option_texts(self, samples: Samples) -> list[Labels | None]:
         """Return the option texts of each sample; None where they are not known.
@@ -476,7 +497,7 @@ class StringEqualsMcqa(Scorer):
         for question, completion in zip(questions, completions, strict=True):
             passages.append((completion.text or "", question.labels, question.options))
         readings = self.rule.read_all(passages)
-        judge_row = partial(judge_reading, self.rule)
+        judge_row = partial(judge_reading, self.rule, verdicts={})
         scores = list(map(judge_row, questions, completions, readings))
         if self._model is None:
             return scores

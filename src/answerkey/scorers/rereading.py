@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from answerkey.datasets.rows import list_rows
 from answerkey.reader import EXTRACTORS
 from answerkey.scorers.base import Scorer
 from answerkey.scorers.extraction import LONGEST_REMEMBERED, find_rule
@@ -108,12 +109,8 @@ def find_audited_rows(
     size: int,
 ) -> list[int]:
     """Return the rows of audited samples in a stretch of samples with `size` rows each."""
-    chosen = set(audited)
-    rows: list[int] = []
-    for position, sample in enumerate(stretch):
-        if sample in chosen:
-            rows += range(position * size, (position + 1) * size)
-    return rows
+    positions = [sample - stretch.start for sample in audited if sample in stretch]
+    return list_rows(positions, size)
 
 
 def count_readings(

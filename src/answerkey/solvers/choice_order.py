@@ -161,7 +161,7 @@ class RowOrders(NamedTuple):
     """
 
     orders: tuple[Places, ...]
-    left_in_place: str | None = None
+    not_reordered: str | None = None
     problem: str | None = None
     estimates_prior: bool = False
     extra: tuple[Places, ...] = ()

@@ -32,7 +32,7 @@ from answerkey.solvers.solver import (
     raise_row_errors,
 )
 from answerkey.templates import RowError, Template
-from answerkey.types import Completions, Draws, Known, Request, Row, Samples
+from answerkey.types import Completions, Draws, Request, Row, SampleFacts, Samples
 
 # The messages for a model: written as chat messages, or as one template that yields JSON.
 
@@ -403,7 +403,7 @@ class SingleTurnSolver(Solver):
         samples: Samples,
         *,
         model: Model | None,
-        facts: Known | None,
+        facts: SampleFacts | None,
         examples: Samples | None,
         trials: range = ONE_TRIAL,
     ) -> Completions:

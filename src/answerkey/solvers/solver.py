@@ -7,31 +7,32 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from answerkey.datasets.options import read_option_cell
 from answerkey.datasets.rows import get_inside, split_name
 from answerkey.errors import DataError, Place, SpecError, distinct, raise_all, refuse_column
-from answerkey.models.config import OPTIONS_HINT, Model, missing_parts, sees_samples
-from answerkey.models.images import write_content
+from answerkey.models.config import OPTIONS_HINT, Model, missing_facts, sees_samples
+from answerkey.models.images import describe_content
 from answerkey.models.responses import is_trace, read_message
 from answerkey.templates import RowError, Template
 from answerkey.text import parse_python
-from answerkey.types import Completion, Completions, Known, Request, Samples
+from answerkey.types import Completion, Completions, Request, SampleFacts, Samples
 
-# Errors of samples without a prompt, other than a failing template.
+# Errors of samples that get no prompt although their template works.
 
 
 class PromptError(RowError):
-    """The error of one row, with its own code."""
+    """The error of one row without a prompt."""
 
     code = "E302"
 
 
 class ExamplesError(PromptError):
-    """Too few examples: a mistake in the task, so it is reported once, not row by row."""
+    """Too few examples: a mistake in the task, so it is reported once, not for every row."""
 
 
 # The base of all solvers.
@@ -58,9 +59,9 @@ Compiled = tuple[dict[str, Template], list[tuple[str, SpecError]]]
 class Solver(ABC):
     """Turns samples into completions; its dataclass fields are its YAML fields.
 
-    `needs_model`: a model must be given. `reads_column`: completions are read from a column.
-    `ranks_continuations`: log-probabilities are read instead of text. `sends_prompts`:
-    `build_prompts` returns exactly what the model is sent.
+    `needs_model`: it calls a model. `reads_column`: it reads completions from a column.
+    `ranks_continuations`: it reads log-probabilities instead of text. `sends_prompts`: the model
+    gets exactly what `build_prompts` returns.
     """
 
     type: ClassVar[str]
@@ -102,7 +103,7 @@ class Solver(ABC):
         samples: Samples,
         *,
         model: Model | None,
-        facts: Known | None,
+        facts: SampleFacts | None,
         examples: Samples | None,
         trials: range = ONE_TRIAL,
     ) -> Completions:
@@ -166,7 +167,7 @@ def parse_literal(text: str) -> tuple[object, bool]:
     return None, False
 
 
-# From prompts to completions: the requests to a model, and the facts that a model may need.
+# Requests to a model, and the facts that it may need.
 
 OPTIONS_COLUMN = "options"
 #: The column with the question without its options, if the dataset has one.
@@ -177,7 +178,7 @@ def call_model(
     model: Model,
     samples: Samples,
     prompts: Sequence[Prompt],
-    facts: Known | None,
+    facts: SampleFacts | None,
     *,
     trials: range = ONE_TRIAL,
 ) -> Completions:
@@ -201,7 +202,7 @@ def _list_requests(
     model: Model,
     samples: Samples,
     prompts: Sequence[Prompt],
-    facts: Known | None,
+    facts: SampleFacts | None,
 ) -> list[Request]:
     """Return the request of each prompt, with the known facts about the sample if the model uses
     them.
@@ -214,7 +215,7 @@ def _list_requests(
     if not sees_samples(model):
         return requests
     nothing = [None] * len(samples)
-    facts = facts or Known(nothing, nothing, nothing)
+    facts = facts or SampleFacts(nothing, nothing, nothing)
     options = read_options(samples, facts)
     questions: Sequence[object] = nothing
     if QUESTION_COLUMN in samples.columns:
@@ -238,20 +239,20 @@ def _find_last_text(prompt: Prompt) -> str:
     for message in reversed(prompt):
         if message["role"] == "user":
             content = message["content"]
-            return write_content(content) or str(content)
+            return describe_content(content) or str(content)
     return ""
 
 
-def require_known(model: Model, samples: Samples, facts: Known | None) -> None:
+def require_known(model: Model, samples: Samples, facts: SampleFacts | None) -> None:
     """Raise SpecError E301 if a model needs facts that neither the scorers nor the dataset
     provide.
     """
-    missing = missing_parts(model, facts)
+    missing = missing_facts(model, facts)
     if missing:
         words = " and ".join(f"`{name}`" for name in sorted(missing))
         message = f"model `{model.name}` needs the {words} of each sample"
         hint = "add a scorer `string_equals_mcqa`, or use `builtin/constant?choice=A`"
-        raise SpecError("E301", f"{message}, and no scorer of the task tells them", hint=hint)
+        raise SpecError("E301", f"{message}, and no scorer of the task provides them", hint=hint)
     needs_options = OPTIONS_COLUMN in getattr(model, "needs", ())
     if not needs_options or not len(samples):
         return
@@ -263,7 +264,16 @@ def require_known(model: Model, samples: Samples, facts: Known | None) -> None:
         )
 
 
-def read_options(samples: Samples, facts: Known | None) -> TextLists:
+def _list_texts(cell: object) -> list[str] | None:
+    """Return the option texts in a cell; None if it contains no list, or one with gaps."""
+    texts, _ = read_option_cell(cell)
+    if not texts:
+        return None
+    present = [text for text in texts if text is not None]
+    return present if len(present) == len(texts) else None
+
+
+def read_options(samples: Samples, facts: SampleFacts | None) -> TextLists:
     """Return each sample's option texts: from the scorer, or else from the column `options`, or
     else None.
     """
@@ -273,32 +283,11 @@ def read_options(samples: Samples, facts: Known | None) -> TextLists:
     if OPTIONS_COLUMN in samples.columns:
         for position, cell in enumerate(samples.values(OPTIONS_COLUMN)):
             if options[position] is None:
-                options[position] = _read_texts(cell)
+                options[position] = _list_texts(cell)
     return options
 
 
-def _read_texts(cell: object) -> list[str] | None:
-    """Return the texts of a cell: a list, a mapping, objects with `text`, or a list written as
-    text.
-    """
-    if isinstance(cell, str):
-        cell = parse_literal(cell)[0]
-    if isinstance(cell, Mapping):
-        cell = list(cell.values())
-    if not isinstance(cell, list):
-        return None
-    texts = []
-    for entry in cell:
-        text = entry
-        if isinstance(entry, Mapping):
-            text = entry.get("text")
-        if not isinstance(text, str | int | float):
-            return None
-        texts.append(str(text))
-    return texts
-
-
-# The field of a solver that names a missing column.
+# Finding the field of a solver that names a missing column.
 
 #: The beginning of messages about settings: "`trace_column` names `x`, which is not a column".
 _SETTING = re.compile(r"`([a-z_.]+)` names ")

@@ -1,7 +1,7 @@
 """YAML files become tasks and jobs; every mistake is shown at its line and column."""
 
 from answerkey.options import Options
-from answerkey.spec.job import Job, Plan
+from answerkey.spec.job import Job, Plan, ScoringStep, Task
 from answerkey.spec.nodes import sort_errors
 from answerkey.spec.plan import (
     load_dataset,
@@ -16,11 +16,7 @@ from answerkey.spec.sources import (
     is_data_file,
     source_from,
 )
-from answerkey.spec.task import (
-    ScoringStep,
-    Task,
-    task_from_source,
-)
+from answerkey.spec.task import task_from_source
 
 __all__ = [
     "DatasetSpec",

@@ -1,4 +1,4 @@
-"""A job: a task with its dataset, its model and its judges, first as files name them, then opened.
+"""A task; and a job: a task with its dataset, model and judges, as files name them, then opened.
 
 How many rows make one chunk, and whether chunks go to worker processes, is decided here as well.
 """
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from answerkey import features
 from answerkey.datasets.dataset import Chunk, Dataset, Recorded, Selection, split_into_chunks
@@ -18,20 +18,22 @@ from answerkey.datasets.rows import Rows
 from answerkey.datasets.sources import InlineSource
 from answerkey.datasets.tables import DataTable
 from answerkey.errors import AnswerkeyError, InternalError, Place
-from answerkey.models.config import Model, ModelConfig
+from answerkey.metrics import KeyedMetric, Mean, Trials, ValueNames, expected_names
+from answerkey.models.config import CachePolicy, Model, ModelConfig
 from answerkey.sandbox import Snippet
-from answerkey.scorers import choose_audited, find_role, reads_by_templates
-from answerkey.spec.nodes import Location, ProblemList, sort_errors
+from answerkey.scorers import Action, Scorer, choose_audited, find_role, reads_by_templates
+from answerkey.solvers import Solver
+from answerkey.spec.nodes import Location, Node, ProblemList, Steps, sort_errors
 from answerkey.spec.sources import DatasetSpec
-from answerkey.spec.task import ScoringStep, Task
-from answerkey.types import Notice, Samples
+from answerkey.types import Notice, Purpose, SampleFacts, Samples
 
 if TYPE_CHECKING:
+    from answerkey.solvers.choice_order import ChoiceOrder
     from answerkey.spec.variants import Variant
 
 #: A model for `open_model`: a name, or all that is known of one.
 ModelChoice = str | ModelConfig
-#: Where chunks are worked on, as the engines call it.
+#: Where chunks are processed, in the words of the engines.
 Spread = Literal["alone", "apart", "processes"]
 #: The purpose of the calls of a solver.
 SOLVE = "solve"
@@ -48,6 +50,197 @@ WORKER_CHUNKS = 24
 WORKER_ROWS = 20_000
 
 
+@dataclass(frozen=True)
+class ScoringStep:
+    """A scorer with its key (unique in the task), its purpose, and the metrics over its scores.
+
+    `index` is its place in the file's list of scorers; `source` has its fields as plain values.
+    """
+
+    key: str
+    scorer: Scorer
+    metrics: tuple[KeyedMetric, ...]
+    purpose: Purpose = "score"
+    display_name: str | None = None
+    index: int = 0
+    source: Mapping[str, object] = field(
+        default_factory=dict,
+        repr=False,
+        compare=False,
+    )
+    snippets: tuple[Snippet, ...] = field(
+        default=(),
+        repr=False,
+        compare=False,
+    )
+
+    @cached_property
+    def model_key(self) -> str | None:
+        """The name of the model that the scorer asks; None for most."""
+        return getattr(self.scorer, "model_key", None)
+
+    @property
+    def model_path(self) -> Steps:
+        """Where in a task the scorer names the model that it asks."""
+        path = ("definition", "scorers", self.index)
+        if find_role(self.scorer) == "fallback":
+            return (*path, "extraction", "fallback")
+        return (*path, "model_key")
+
+    def list_names(self, trials: Trials | None = None) -> list[str] | None:
+        """Return the names of the values and metadata; None if only the scores can tell."""
+        scorer = self.scorer
+        if scorer.value_types is None or scorer.metadata_types is None:
+            return None
+        names = []
+        for value in scorer.value_types:
+            if trials is None:
+                names.append(value)
+            else:
+                names += trials.names_of(value)
+        return [*names, *scorer.metadata_types]
+
+
+Scoring = Sequence[ScoringStep]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is asked and how replies are scored.
+
+    `config` holds the values of its parameters and `dataset_columns` those that name columns, both
+    by parameter key; `source` is the resolved task as plain JSON, from which `task_from_source`
+    builds it again.
+    """
+
+    key: str
+    display_name: str
+    description: str
+    scoring: tuple[ScoringStep, ...]
+    fingerprint: str
+    source: Mapping[str, object] = field(repr=False)
+    long_description: str | None = None
+    tags: tuple[str, ...] = ()
+    config: Mapping[str, object] = field(default_factory=dict)
+    dataset_columns: Mapping[str, str] = field(default_factory=dict)
+    dataset_key: str | None = None
+    solver: Solver | None = None
+    actions: tuple[Action, ...] = ()
+    trials: Trials | None = None
+    choice_order: ChoiceOrder | None = None
+    snippets: tuple[Snippet, ...] = ()
+    file: str | None = None
+    places: Node = field(
+        default=Node(None),
+        repr=False,
+        compare=False,
+    )
+    config_places: Mapping[str, Place] = field(
+        default_factory=dict,
+        repr=False,
+        compare=False,
+    )
+
+    @cached_property
+    def main_step(self) -> ScoringStep:
+        """The first scorer with purpose `score`, else the first; its counts are the task's."""
+        for step in self.scoring:
+            if step.purpose == "score":
+                return step
+        return self.scoring[0]
+
+    @property
+    def needs_model(self) -> bool:
+        """Whether its solver asks a model."""
+        return self.solver is not None and self.solver.needs_model
+
+    @cached_property
+    def num_trials(self) -> int:
+        """How many completions each sample gets."""
+        return self.trials.num_trials if self.trials else 1
+
+    @cached_property
+    def design_columns(self) -> tuple[str, ...]:
+        """The dataset columns by which metrics group or cluster samples, each once."""
+        columns: dict[str, None] = {}
+        for step in self.scoring:
+            for metric in step.metrics:
+                columns |= dict.fromkeys(metric.design.columns)
+        return tuple(columns)
+
+    def sample_facts(self, samples: Samples) -> SampleFacts | None:
+        """Return the choices, truths and option texts that a scorer knows; the first that does."""
+        for step in self.scoring:
+            facts = step.scorer.sample_facts(samples)
+            if facts:
+                if self.choice_order is None or any(facts.options):
+                    return facts
+                from answerkey.solvers.choice_order import option_texts
+
+                options = option_texts(self.choice_order, samples, facts.choices)
+                return facts._replace(options=options)
+        return None
+
+    def place(self, *path: str | int) -> Place:
+        """Return the place of a part of the task.
+
+        `("config_spec", name)` is where that value was given.
+        """
+        if path[:1] == ("config_spec",):
+            place = self.config_places.get(str(path[-1]))
+            if place is not None:
+                return place
+        return self.places.at(*path).place
+
+
+class PlannedMetric(NamedTuple):
+    """A metric of a task, and what its values will be called."""
+
+    step: ScoringStep
+    metric: KeyedMetric
+    names: ValueNames
+
+
+def find_metrics(
+    task: Task,
+    name: str | None = None,
+) -> list[PlannedMetric]:
+    """Return the metrics of a task, or those that may have a value of this name.
+
+    The name may have the key of the metric in front, and that of the scorer.
+    """
+    matching = []
+    for step in task.scoring:
+        for metric in step.metrics:
+            names = expected_names(metric.metric)
+            is_meant = name is None
+            for prefix in ("", f"{metric.key}_", f"{step.key}_{metric.key}_"):
+                if name is not None and name.startswith(prefix):
+                    is_meant |= names.allow(name.removeprefix(prefix))
+            if is_meant:
+                matching.append(PlannedMetric(step, metric, names))
+    return matching
+
+
+def find_compared(task: Task, name: str) -> tuple[str, str] | None:
+    """Return the scorer and the value whose mean a metric is, or None if it is no plain mean.
+
+    With trials, the mean of their mean is one.
+    """
+    for step, metric, _ in find_metrics(task, name):
+        if not isinstance(metric.metric, Mean):
+            continue
+        value, _, label = metric.metric.field.partition(".")
+        if task.trials is not None:
+            main_aggregator, *_ = task.trials.aggregators_of(value)
+            label = label or main_aggregator.label
+            if label == "mean":
+                label = ""
+        if not label:
+            return step.key, value
+    return None
+
+
 @dataclass(frozen=True, eq=False)
 class Job:
     """A task to run on a dataset, with its model and its judges.
@@ -58,7 +251,7 @@ class Job:
     or rows in the caller's memory; `model_name` names the model that wrote them. The job is run
     `num_runs` times.
 
-    `opened` and all below is there once the job has been opened. Either `recorded` has the
+    `opened` and the fields below it are set when the job is opened. Either `recorded` has the
     completions (`repeated` those of further repetitions), or the task's solver gets them, with
     `model` if it needs one; `completions` is what `run.json` says about where they come from.
     `judges` are the models of scorers that call one, by the scorer's key. When rows are checked
@@ -137,12 +330,12 @@ class Job:
                 models[name_purpose(step)] = self.judges[step.key]
         return models
 
-    @property
+    @cached_property
     def calls_models(self) -> bool:
         """Whether a model would be called; then all rows are checked before the first call."""
         return self.model is not None or bool(self.judges)
 
-    @property
+    @cached_property
     def is_costly(self) -> bool:
         """Whether models are called, snippets of the user run, or scorers of another package."""
         if self.calls_models or self.task.snippets:
@@ -151,7 +344,7 @@ class Job:
 
     @property
     def num_calls(self) -> int:
-        """How many prompts there are: every sample that is in order, in every trial."""
+        """How many prompts there are: one for each trial of each sample without errors."""
         num_valid_rows = self.num_rows - len(self.failed)
         return num_valid_rows * len(self.trials)
 
@@ -187,8 +380,10 @@ class Job:
         """Return the job of one repetition, which has trials, or recorded completions, of its
         own.
         """
+        if not number:
+            return self
         recorded = self.recorded
-        if number and self.repeated:
+        if self.repeated:
             recorded = self.repeated[number - 1]
         return replace(self, repetition=number, recorded=recorded)
 
@@ -224,7 +419,7 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What a file says to run, as much as could be built of it, with everything that is wrong.
+    """The jobs of a file, as far as they could be built, with everything that is wrong.
 
     `policies` are plain values, as `run.json` keeps them; `rule_places` say where each rule's
     definition stands, by the keys of its policy and its own.
@@ -233,7 +428,7 @@ class Plan:
     key: str = ""
     jobs: tuple[Job, ...] = ()
     display_name: str | None = None
-    cache_policy: str | None = None
+    cache_policy: CachePolicy | None = None
     policies: tuple[Mapping[str, Any], ...] = ()
     rule_places: Mapping[tuple[str, str], Place] = field(default_factory=dict)
     problems: ProblemList = field(default_factory=ProblemList)
@@ -250,8 +445,6 @@ class Plan:
 
     def find_baseline_errors(self) -> list[AnswerkeyError]:
         """Return what is wrong with the runs that rules compare with; they are read here."""
-        if not self.policies:
-            return []
         gates = features.load_gates()
         errors: list[AnswerkeyError] = gates.find_baseline_errors(
             self.policies,
@@ -279,7 +472,7 @@ def plan_work(job: Job) -> Job:
 
 
 def choose_spread(job: Job) -> Spread:
-    """Return where a job's chunks are worked on; whatever calls a model does so from here."""
+    """Return where a job's chunks are processed; models are always called from this process."""
     if job.calls_models:
         return "alone"
     if job.is_costly or job.num_rows < WORKER_ROWS:

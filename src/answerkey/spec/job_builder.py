@@ -12,14 +12,13 @@ from answerkey.datasets.dataset import Selection
 from answerkey.datasets.tables import DataTable
 from answerkey.errors import AnswerkeyError, Place, listing
 from answerkey.models.config import Generation
-from answerkey.scorers import asks_model
 from answerkey.spec import definitions
 from answerkey.spec.config import Config, Settings, reads_config, resolve_config
-from answerkey.spec.job import Job, ModelChoice, Plan
+from answerkey.spec.job import Job, ModelChoice, Plan, Task
 from answerkey.spec.nodes import Location, Node, advise, with_key
 from answerkey.spec.project import YAML_ENDINGS, Project
 from answerkey.spec.sources import DatasetSpec, build_dataset, is_remote
-from answerkey.spec.task import Task, build_task
+from answerkey.spec.task import build_task
 
 if TYPE_CHECKING:
     from answerkey.spec.variants import TaskNode
@@ -80,17 +79,22 @@ def check_references(
 
 
 def list_variants(
+    project: Project,
     task: Node,
     key: str,
     *,
-    has_completions: bool,
+    has_completions: bool = False,
 ) -> Iterable[TaskNode]:
-    """Return a task, and the same task with another prompt for each of its `variants`."""
+    """Return a task, and the same task with another prompt for each of its `variants`.
+
+    `has_completions`: the file names recorded completions; so may the caller.
+    """
     if task.field("definition").field("variants").is_null:
         return [(task, None)]
     from answerkey.spec.variants import split_task
 
-    return split_task(task, key, has_completions=has_completions)
+    is_recorded = has_completions or project.options.brings_completions
+    return split_task(task, key, has_completions=is_recorded)
 
 
 def build_jobs(
@@ -174,9 +178,9 @@ def list_judges(task: Task) -> Judges:
     """Return how the scorers that call a model name it, and where, by the scorer's key."""
     judges = {}
     for step in task.scoring:
-        if asks_model(step.scorer):
+        if step.model_key is not None:
             place = task.place(*step.model_path)
-            judges[step.key] = (step.scorer.model_key, place)
+            judges[step.key] = (step.model_key, place)
     return judges
 
 

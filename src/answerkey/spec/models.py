@@ -292,7 +292,9 @@ def _build_connection(
             certificates = fields.tls_context and fields.tls_context.validation_context
             if certificates and certificates.trust_chain_verification == "accept_untrusted":
                 hint = "certificates are always checked; put the endpoint's own into `trusted_ca`"
-                node.entries["tls_context"].report("E116", "`accept_untrusted` is not done", hint)
+                node.entries["tls_context"].report(
+                    "E116", "`accept_untrusted` is not supported", hint
+                )
             return CustomConfig(
                 address=_read_address(node.entries["url"]) or Address(fields.url),
                 model=fields.model_key,
@@ -312,7 +314,7 @@ def _read_snippet(fields: CustomInference, node: Node, key: str) -> Snippet | No
     """Return the snippet of a model, under either of its two names."""
     if fields.adapter is not None and fields.adapter.key not in OWN_ADAPTERS:
         hint = "the snippet is given the messages and returns a chat completion: convert both in it"
-        message = "an adapter of your own in `custom_inference` is not done"
+        message = "an adapter of your own in `custom_inference` is not supported"
         node.entries["adapter"].report("E116", message, hint)
     source = fields.snippet or fields.run_inference_snippet
     if source is None or (fields.snippet and fields.run_inference_snippet):

@@ -158,11 +158,11 @@ class Node:
         return self.find(path)[0]
 
     def of_line(self, path: Steps, line: int | None) -> Place:
-        """Return where a line of the text at `path` stands."""
+        """Return the place of a line of the text at `path`."""
         return self.at(*path).place_of_line(line)
 
     def of_template(self, source: str) -> Place | None:
-        """Return where a template stands, with its braces or as a bare expression."""
+        """Return the place of a template, with its braces or as a bare expression."""
         spellings = {source, source.removeprefix("{{ ").removesuffix(" }}")}
         for _, node in walk_scalars(self):
             if node.text in spellings:
@@ -170,11 +170,11 @@ class Node:
         return None
 
     def key_place(self, key: str) -> Place:
-        """Return where a key of a mapping stands; the node's own place when it is not written."""
+        """Return the place of a key of a mapping; the node's own place when it is not written."""
         return self.keys.get(key, self.place)
 
     def place_of_line(self, line: int | None) -> Place:
-        """Return where a line of a text stands; for folded and quoted texts, where they begin."""
+        """Return the place of a line of a text; for folded and quoted texts, of their beginning."""
         start = self.place.line
         if line is None or start is None:
             return self.place
@@ -276,7 +276,7 @@ def from_plain(
     place: Place,
     problems: ProblemList | None = None,
 ) -> Node:
-    """Return plain values as a tree whose nodes all stand at `place`."""
+    """Return plain values as a tree whose nodes all have this place."""
     problems = problems or ProblemList()
     if isinstance(value, Mapping):
         entries = {}

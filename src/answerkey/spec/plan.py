@@ -26,7 +26,7 @@ from answerkey.spec.config import (
     given_by_caller,
     report_unknown,
 )
-from answerkey.spec.job import Job, ModelChoice, Plan
+from answerkey.spec.job import Job, ModelChoice, Plan, Task
 from answerkey.spec.job_builder import (
     add_policies,
     build_job,
@@ -58,7 +58,7 @@ from answerkey.spec.sources import (
     is_remote,
     show_file,
 )
-from answerkey.spec.task import Task, build_task
+from answerkey.spec.task import build_task
 from answerkey.spec.validation import (
     KEY_PATTERN,
 )
@@ -324,8 +324,7 @@ def _plan_task(project: Project, node: Node, settings: Settings) -> Plan:
     if not re.fullmatch(KEY_PATTERN, key):
         key = "task"  # the task itself says what is wrong with its key
     project.tasks[key] = node
-    has_completions = project.options.brings_completions
-    variants = list_variants(node, key, has_completions=has_completions)
+    variants = list_variants(project, node, key)
     build = partial(build_job, project, key)
     return _plan_jobs(project, build_jobs(project, variants, [key], settings, {}, build))
 

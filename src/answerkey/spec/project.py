@@ -1,4 +1,4 @@
-"""A file that the caller names becomes a tree: other files, environment and secrets filled in.
+"""A file becomes a tree, with included files, environment values and secrets filled in.
 
 `!include path` and `$ref: path` bring in other files of the project folder; `$V`, `${V}` and `$V/x`
 are values of the environment, or else of `.env`; `<< secrets.NAME >>` is used and never shown.
@@ -296,8 +296,8 @@ class Inclusion:
 class Project:
     """A folder of files, with everything they define by key and the caller's options.
 
-    `open_files` reads the caller's data files as those of a ready-made task. Where a definition
-    `is_faulty`, nothing can be said to be missing. `is_callers` says whether the caller named the
+    `open_files` reads the caller's data files as those of a ready-made task. With `is_faulty`
+    definitions, nothing is reported as missing. `is_callers` says whether the caller named the
     models, and not a file; where it is None, only the model of the options is the caller's.
     """
 
@@ -332,7 +332,7 @@ class Project:
     ) -> Node:
         """Return the tree of a file, or of a mapping from Python, with its values filled in.
 
-        `limit` is the folder that may not be left. Raises all that keeps it from being read.
+        `limit` is the folder that may not be left. Raises all errors at once.
         """
         problems = self.problems
         earlier = len(problems.errors)

@@ -15,7 +15,7 @@ from answerkey.datasets.tables import DataTable
 from answerkey.models.config import CachePolicy
 from answerkey.spec import definitions
 from answerkey.spec.config import Config, Settings, list_declared, refuse_config, report_unknown
-from answerkey.spec.job import Job, Plan
+from answerkey.spec.job import Job, Plan, Task
 from answerkey.spec.job_builder import (
     add_policies,
     build_job,
@@ -32,11 +32,10 @@ from answerkey.spec.shapes import (
     OLD,
     Count,
     NamedByFile,
-    TrialsConfigFields,
     part,
 )
 from answerkey.spec.sources import resolve_stated
-from answerkey.spec.task import Task, override_trials
+from answerkey.spec.trials import TrialsConfigFields, override_trials
 from answerkey.spec.validation import (
     Fields,
     Key,
@@ -273,8 +272,7 @@ def _build_entry(
         shared = common.get("trials", Node(None))
         node = override_trials(node, shared, entry.field("trials"))
     is_stated = not entry.field("completions").is_null
-    has_completions = project.options.brings_completions or is_stated
-    variants = list_variants(node, key, has_completions=has_completions)
+    variants = list_variants(project, node, key, has_completions=is_stated)
     build = partial(_build_job, project, key, fields, entry, common)
     return build_jobs(project, variants, keys, values, settings, build)
 

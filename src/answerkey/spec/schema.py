@@ -12,7 +12,7 @@ from pydantic.json_schema import models_json_schema
 
 from answerkey import features
 from answerkey.solvers.choice_order import ChoiceOrder
-from answerkey.spec import models, run_file, shapes
+from answerkey.spec import actions, models, run_file, shapes, trials
 from answerkey.spec.nodes import Plain
 from answerkey.spec.parameters import PARAMETERS
 from answerkey.spec.sources import SOURCE
@@ -105,13 +105,13 @@ def _list_parts() -> Mapping[str, list[type[BaseModel]]]:
         "source": list_kinds(SOURCE),
         "parameter": list(dict.fromkeys(PARAMETERS.values())),
         "filter": [fields_of(RowFilter)],
-        "action": [shapes.ActionFields],
+        "action": [actions.ActionFields],
         "connection": list(models.CONNECTIONS.values()),
         "adapter": [models.AdapterFields],
         "evaluation": [run_file.EvaluationFields],
         "specification": [run_file.SpecificationFields],
         "run_config": [run_file.RunConfigFields],
-        "trials": [shapes.TrialsFields],
+        "trials": [trials.TrialsFields],
         "choice_order": [fields_of(ChoiceOrder)],
         "variant": [fields_of(PromptVariant)],
         "policy": [gates.PolicyFields],
@@ -121,7 +121,7 @@ def _list_parts() -> Mapping[str, list[type[BaseModel]]]:
 
 
 def _loosen(node: Any) -> Any:  # noqa: ANN401 - any piece of a JSON Schema
-    """Return a schema that also accepts what the loader turns into the value asked for."""
+    """Return a schema that also accepts what the loader converts to the required value."""
     if isinstance(node, list):
         return [_loosen(entry) for entry in node]
     if not isinstance(node, dict):

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from answerkey.metrics import AggregatorName
 from answerkey.spec.nodes import Plain
 from answerkey.spec.validation import Fields, Key, Text, Whole
 from answerkey.types import Purpose
@@ -57,41 +56,6 @@ class DatasetChoice(Fields):
     key: Key
     source: Literal["dataset"] = "dataset"
     fast_subset_size: Any = Field(default=None, json_schema_extra=OLD)
-
-
-class ActionFields(Fields):
-    """What happens to samples after scoring."""
-
-    key: Key
-    action: Literal["exclude_from_metrics"] = "exclude_from_metrics"
-    filter: Annotated[Any, part("filter")]
-
-
-class AggregatorFields(Fields):
-    """How the trials' values of one score become one number."""
-
-    function: AggregatorName
-    k: Count | None = None
-    score_name: Text | None = None
-
-
-class ScoreAggregatorFields(Fields):
-    """Which score is aggregated, and how; the aggregator may name the score too."""
-
-    score_name: Text | None = None
-    aggregator: AggregatorFields
-
-
-class TrialsConfigFields(Fields):
-    """How many completions each sample gets."""
-
-    num_trials: Annotated[Whole, Field(ge=2)]
-
-
-class TrialsFields(TrialsConfigFields):
-    """How often each sample is asked, and what its trials come to."""
-
-    score_aggregators: list[ScoreAggregatorFields] | None = None
 
 
 class DesignFields(Fields):

@@ -5,49 +5,38 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from answerkey import features, metrics
+from answerkey import metrics
 from answerkey.errors import Place, SpecError, listing, suggest
 from answerkey.metrics import (
     METRICS,
     Design,
     KeyedMetric,
-    Mean,
     Metric,
     Trials,
-    ValueNames,
-    expected_names,
 )
-from answerkey.metrics.base import number_name
 from answerkey.sandbox import Snippet, check_snippet
 from answerkey.scorers import (
     SCORERS,
     Action,
-    Scorer,
-    asks_model,
-    find_role,
 )
 from answerkey.solvers import SOLVERS, Solver
 from answerkey.spec import shapes
 from answerkey.spec.config import Config
-from answerkey.spec.nodes import Node, Plain, Steps, advise, from_plain, walk_scalars
-from answerkey.spec.sources import build_filter, describe_filter
+from answerkey.spec.job import Scoring, ScoringStep, Task
+from answerkey.spec.nodes import Node, Plain, from_plain
 from answerkey.spec.validation import (
     Fields,
     Part,
     assign_keys,
     carry_over,
-    fields_of,
     report_text,
-    try_build,
     validate_node,
 )
-from answerkey.templates import ACTION_NAMES, find_whole
-from answerkey.types import Known, Purpose, Samples
+from answerkey.templates import find_whole
 
 if TYPE_CHECKING:
     from answerkey.solvers.choice_order import ChoiceOrder
@@ -57,184 +46,6 @@ METRIC = Part("metric", METRICS, shapes.MetricCommon, "Metric")
 SOLVER = Part("solver", SOLVERS)
 #: Fields for readers, on which no number depends.
 _WORDS_ONLY = frozenset({"display_name", "description", "long_description"})
-_UNBIASED_NOTICE = (
-    "`pass@k` and `pass^k` are the unbiased estimators here: "
-    "1 - C(n-c, k)/C(n, k) and C(c, k)/C(n, k) of c successes in n trials"
-)
-_PLUGIN_HINT = "for the plug-in forms 1 - (1-p)^k and p^k write `pass@k_plugin` and `pass^k_plugin`"
-
-
-@dataclass(frozen=True)
-class ScoringStep:
-    """A scorer with its key (unique in the task), its purpose, and the metrics over its scores.
-
-    `index` is its place in the file's list of scorers; `source` has its fields as plain values.
-    """
-
-    key: str
-    scorer: Scorer
-    metrics: tuple[KeyedMetric, ...]
-    purpose: Purpose = "score"
-    display_name: str | None = None
-    index: int = 0
-    source: Mapping[str, object] = field(
-        default_factory=dict,
-        repr=False,
-        compare=False,
-    )
-    snippets: tuple[Snippet, ...] = field(
-        default=(),
-        repr=False,
-        compare=False,
-    )
-
-    @property
-    def model_path(self) -> Steps:
-        """Where in a task the scorer names the model that it asks."""
-        path = ("definition", "scorers", self.index)
-        if find_role(self.scorer) == "fallback":
-            return (*path, "extraction", "fallback")
-        return (*path, "model_key")
-
-
-Scoring = Sequence[ScoringStep]
-
-
-@dataclass(frozen=True)
-class Task:
-    """What is asked and how replies are scored.
-
-    `config` holds the values of its parameters and `dataset_columns` those that name columns, both
-    by parameter key; `source` is the resolved task as plain JSON, from which `task_from_source`
-    builds it again.
-    """
-
-    key: str
-    display_name: str
-    description: str
-    scoring: tuple[ScoringStep, ...]
-    fingerprint: str
-    source: Mapping[str, object] = field(repr=False)
-    long_description: str | None = None
-    tags: tuple[str, ...] = ()
-    config: Mapping[str, object] = field(default_factory=dict)
-    dataset_columns: Mapping[str, str] = field(default_factory=dict)
-    dataset_key: str | None = None
-    solver: Solver | None = None
-    actions: tuple[Action, ...] = ()
-    trials: Trials | None = None
-    choice_order: ChoiceOrder | None = None
-    snippets: tuple[Snippet, ...] = ()
-    file: str | None = None
-    places: Node = field(
-        default=Node(None),
-        repr=False,
-        compare=False,
-    )
-    config_places: Mapping[str, Place] = field(
-        default_factory=dict,
-        repr=False,
-        compare=False,
-    )
-
-    @cached_property
-    def main_step(self) -> ScoringStep:
-        """The first scorer with purpose `score`, else the first; its counts are the task's."""
-        for step in self.scoring:
-            if step.purpose == "score":
-                return step
-        return self.scoring[0]
-
-    @property
-    def needs_model(self) -> bool:
-        """Whether its solver asks a model."""
-        return self.solver is not None and self.solver.needs_model
-
-    @cached_property
-    def num_trials(self) -> int:
-        """How many completions each sample gets."""
-        return self.trials.num_trials if self.trials else 1
-
-    @cached_property
-    def design_columns(self) -> tuple[str, ...]:
-        """The dataset columns by which metrics group or cluster samples, each once."""
-        columns: dict[str, None] = {}
-        for step in self.scoring:
-            for metric in step.metrics:
-                columns |= dict.fromkeys(metric.design.columns)
-        return tuple(columns)
-
-    def sample_facts(self, samples: Samples) -> Known | None:
-        """Return the choices, truths and option texts that a scorer knows; the first that does."""
-        for step in self.scoring:
-            facts = step.scorer.sample_facts(samples)
-            if facts:
-                if self.choice_order is None or any(facts.options):
-                    return facts
-                from answerkey.solvers.choice_order import option_texts
-
-                options = option_texts(self.choice_order, samples, facts.choices)
-                return facts._replace(options=options)
-        return None
-
-    def place(self, *path: str | int) -> Place:
-        """Return where a part of the task stands.
-
-        `("config_spec", name)` is where that value was given.
-        """
-        if path[:1] == ("config_spec",):
-            place = self.config_places.get(str(path[-1]))
-            if place is not None:
-                return place
-        return self.places.at(*path).place
-
-
-class ForeseenMetric(NamedTuple):
-    """A metric of a task, and what its values will be called."""
-
-    step: ScoringStep
-    metric: KeyedMetric
-    names: ValueNames
-
-
-def find_metrics(
-    task: Task,
-    name: str | None = None,
-) -> list[ForeseenMetric]:
-    """Return the metrics of a task, or those that may have a value of this name.
-
-    The name may have the key of the metric in front, and that of the scorer.
-    """
-    matching = []
-    for step in task.scoring:
-        for metric in step.metrics:
-            names = expected_names(metric.metric)
-            is_meant = name is None
-            for prefix in ("", f"{metric.key}_", f"{step.key}_{metric.key}_"):
-                if name is not None and name.startswith(prefix):
-                    is_meant |= names.allow(name.removeprefix(prefix))
-            if is_meant:
-                matching.append(ForeseenMetric(step, metric, names))
-    return matching
-
-
-def find_compared(task: Task, name: str) -> tuple[str, str] | None:
-    """Return the scorer and the value whose mean a metric is, or None if it is no plain mean.
-
-    With trials, the mean of their mean is one.
-    """
-    for step, metric, _ in find_metrics(task, name):
-        if not isinstance(metric.metric, Mean):
-            continue
-        value, _, label = metric.metric.field.partition(".")
-        if task.trials is not None:
-            main_aggregator, *_ = task.trials.aggregators_of(value)
-            label = label or main_aggregator.label
-            if label == "mean":
-                label = ""
-        if not label:
-            return step.key, value
-    return None
 
 
 def build_task(node: Node, config: Config) -> Task | None:
@@ -299,8 +110,10 @@ def _build(
         steps = _check_parts(definition, steps, **built)
     actions: list[Action] = []
     if "actions" in definition.entries:
-        actions = _build_actions(definition.entries["actions"], steps)
-        plain["actions"] = list(map(_describe_action, actions)) or None
+        from answerkey.spec.actions import build_actions, describe_action
+
+        actions = build_actions(definition.entries["actions"], steps)
+        plain["actions"] = list(map(describe_action, actions)) or None
     if fields is None or parts is None or not steps:
         return None
     source = {
@@ -373,7 +186,7 @@ def _hash_task(definition: object, steps: Scoring) -> str:
     prompts = []
     for step in steps:
         prompt = getattr(step.scorer, "model_prompt", None)
-        if prompt and asks_model(step.scorer):
+        if prompt and step.model_key is not None:
             prompts.append(prompt)
     if prompts:
         hashed = [definition, *prompts]
@@ -408,13 +221,38 @@ def _check_parts(
 ) -> list[ScoringStep]:
     """Report parts of a task that do not go together; return the steps with all their metrics."""
     if choice_order is not None:
-        _check_choice_order(choice_order, solver, steps, definition)
-        steps = _add_order_metrics(choice_order, steps, definition)
+        from answerkey.spec.choice_order import add_order_metrics, check_choice_order
+
+        check_choice_order(choice_order, solver, steps, definition)
+        steps = add_order_metrics(choice_order, steps, definition)
     if solver is not None and solver.ranks_continuations:
         _check_ranking(solver, steps, definition)
     if trials is not None:
-        _check_aggregated_names(trials, steps, definition.entries["trials"])
+        from answerkey.spec.trials import check_aggregated_names
+
+        check_aggregated_names(trials, steps, definition.entries["trials"])
     return steps
+
+
+def _build_choice_order(node: Node) -> tuple[object, object]:
+    from answerkey.spec.choice_order import build_choice_order
+
+    return build_choice_order(node)
+
+
+def _build_trials(node: Node) -> tuple[object, object]:
+    from answerkey.spec.trials import build_trials
+
+    return build_trials(node)
+
+
+def _check_ranking(solver: Solver, steps: Scoring, definition: Node) -> None:
+    for step in steps:
+        if not getattr(step.scorer, "reads_logprobs", False):
+            message = f"`{solver.type}` gets log-probabilities and no text, "
+            message += f"which scorer `{step.key}` (`{step.scorer.type}`) reads"
+            hint = "use the scorer `choice_probabilities`"
+            definition.at("scorers", step.index).report("E108", message, hint)
 
 
 def _build_solver(node: Node) -> tuple[Solver | None, object]:
@@ -432,155 +270,6 @@ def _build_solver(node: Node) -> tuple[Solver | None, object]:
     return solver, _dump(fields)
 
 
-def _build_choice_order(node: Node) -> tuple[ChoiceOrder | None, object]:
-    """Return the choice order of a task, and its fields as plain values."""
-    from answerkey.solvers.choice_order import ChoiceOrder
-
-    fields = validate_node(fields_of(ChoiceOrder), node, "`choice_order`")
-    order = try_build(fields, node)
-    if fields is None or order is None:
-        return None, None
-    return order, fields.model_dump(mode="json")
-
-
-def _check_choice_order(
-    order: ChoiceOrder,
-    solver: Solver | None,
-    steps: Scoring,
-    definition: Node,
-) -> None:
-    """Report scorers and solvers that read the options in the order of the row."""
-    for step in steps:
-        if not _has(step, "follows_order"):
-            message = f"scorer `{step.key}` (`{step.scorer.type}`) reads the truth as it stands "
-            message += "in the row, and `choice_order` moves the options"
-            hint = "with `choice_order` use `string_equals_mcqa`, whose truth moves with its option"
-            definition.at("scorers", step.index).report("E108", message, hint)
-    if solver is not None and solver.reads_column and order.orders != "original":
-        message = f"`{solver.type}` reads what was said to the options as they stand, "
-        message += f"and `orders` is `{order.orders}`"
-        hint = "write `orders: original`, "
-        hint += "or bring a file with `option_order` by `--completions FILE`"
-        definition.at("choice_order", "orders").report("E108", message, hint)
-
-
-def _has(step: ScoringStep, name: str) -> bool:
-    return bool(getattr(step.scorer, name, False))
-
-
-def _add_order_metrics(
-    order: ChoiceOrder,
-    steps: Scoring,
-    definition: Node,
-) -> list[ScoringStep]:
-    """Return the steps with the metrics that `choice_order` brings along."""
-    robustness = features.load_choice_order()
-    ordered = list(steps)
-    for index, step in enumerate(steps):
-        if step.purpose == "score":
-            if _has(step, "follows_order"):
-                metric = robustness.ChoiceOrderMetric(order.orders)
-                ordered[index] = _add_metric(step, "choice_order", metric)
-            break
-    if order.pride is None:
-        return ordered
-    for index, step in enumerate(ordered):
-        if _has(step, "reads_logprobs"):
-            metric = robustness.PrideMetric(order.pride.share, order.pride.seed)
-            ordered[index] = _add_metric(step, "pride", metric)
-            return ordered
-    message = "`pride` takes the prior out of probabilities, and no scorer of the task reads any"
-    hint = "add the scorer `choice_probabilities`, or leave `pride` out"
-    definition.at("choice_order", "pride").report("E108", message, hint)
-    return ordered
-
-
-def _add_metric(step: ScoringStep, name: str, metric: Metric) -> ScoringStep:
-    design = Design()
-    if step.metrics:
-        design = step.metrics[0].design._replace(group_by=())
-    taken = {keyed.key for keyed in step.metrics}
-    keyed = KeyedMetric(number_name(name, taken), metric, design)
-    return replace(step, metrics=(*step.metrics, keyed))
-
-
-def _check_ranking(solver: Solver, steps: Scoring, definition: Node) -> None:
-    for step in steps:
-        if not _has(step, "reads_logprobs"):
-            message = f"`{solver.type}` gets log-probabilities and no text, "
-            message += f"which scorer `{step.key}` (`{step.scorer.type}`) reads"
-            hint = "use the scorer `choice_probabilities`"
-            definition.at("scorers", step.index).report("E108", message, hint)
-
-
-def _build_actions(node: Node, steps: Scoring) -> list[Action]:
-    actions = []
-    entries = []
-    for number, entry in enumerate(node.items, start=1):
-        fields = validate_node(shapes.ActionFields, entry, f"action {number}")
-        condition = None
-        if "filter" in entry.entries:
-            condition = build_filter(entry.entries["filter"], ACTION_NAMES)
-        if fields is not None and condition is not None:
-            action = Action(
-                key=fields.key,
-                filter=condition,
-                action=fields.action,
-            )
-            _check_action(action, entry.at("filter", "expression"), steps)
-            actions.append(action)
-            entries.append((entry, fields.key))
-    assign_keys(entries, "action", "in the task")
-    return actions
-
-
-def _describe_action(action: Action) -> Plain:
-    return {
-        "key": action.key,
-        "action": action.action,
-        "filter": describe_filter(action.filter),
-    }
-
-
-def _check_action(action: Action, node: Node, steps: Scoring) -> None:
-    """Report a filter that reads a scorer or a value that does not exist (E113)."""
-    scorers = {step.key: step.scorer for step in steps}
-    try:
-        paths = action.filter.template.paths_from("scores")
-    except SpecError:
-        return
-    for path in filter(None, sorted(paths, key=str)):
-        key, *inner = map(str, path)
-        if key not in scorers:
-            if not node.problems.errors:
-                message = f"action `{action.key}`: no scorer has the key `{key}`"
-                node.report("E113", message, advise(key, scorers, "scorers"))
-            continue
-        names = _list_names(scorers[key])
-        if not inner or names is None:
-            continue
-        value = inner[0]
-        if value.split(".")[0] not in names:
-            message = f"action `{action.key}`: scorer `{key}` has no value `{value}`"
-            node.report("E113", message, advise(value, names, "values"))
-
-
-def _list_names(
-    scorer: Scorer,
-    trials: Trials | None = None,
-) -> list[str] | None:
-    """Return the names of a scorer's values and metadata; None if only the scores can tell."""
-    if scorer.value_types is None or scorer.metadata_types is None:
-        return None
-    names = []
-    for value in scorer.value_types:
-        if trials is None:
-            names.append(value)
-        else:
-            names += trials.names_of(value)
-    return [*names, *scorer.metadata_types]
-
-
 def build_design(fields: shapes.DesignFields, base: Design) -> Design:
     """Return the design of a task or of a metric; what it leaves out is that of `base`."""
     design = base
@@ -594,50 +283,6 @@ def build_design(fields: shapes.DesignFields, base: Design) -> Design:
     return design
 
 
-def override_trials(task: Node, *layers: Node) -> Node:
-    """Return a task with what the run says about its trials; a later layer wins, key by key."""
-    definition = task.field("definition")
-    trials = definition.field("trials")
-    if not definition.is_map:
-        return task
-    for layer in layers:
-        if trials.is_map and layer.is_map:
-            keys = trials.keys | layer.keys
-            entries = trials.entries | layer.entries
-            trials = replace(layer, value=entries, keys=keys)
-        elif not layer.is_null:
-            trials = layer
-    definition = definition.having("trials", trials)
-    return task.having("definition", definition)
-
-
-def _build_trials(node: Node) -> tuple[Trials | None, object]:
-    """Return the trials of a definition, None when `num_trials` is wrong; and as plain values."""
-    fields = validate_node(shapes.TrialsFields, node, "`trials`")
-    if fields is None:
-        return None, None
-    chosen: dict[str, metrics.ScoreAggregator] = {}
-    for index, entry in enumerate(fields.score_aggregators or ()):
-        where = node.at("score_aggregators", index)
-        names = {entry.score_name, entry.aggregator.score_name} - {None}
-        mistake = _check_aggregator(entry.aggregator, fields.num_trials)
-        if len(names) != 1:
-            mistake = "`score_name` must be given once, here or in the `aggregator`"
-        if mistake:
-            where.report("E108", mistake)
-            continue
-        aggregator = metrics.Aggregator(entry.aggregator.function, entry.aggregator.k)
-        name = str(names.pop())
-        label = f"{name}.{aggregator.label}"
-        if label in chosen:
-            where.report("E108", f"the aggregate `{label}` is listed twice")
-        chosen.setdefault(label, metrics.ScoreAggregator(name, aggregator))
-        if aggregator.function in metrics.UNBIASED:
-            node.problems.notice(_UNBIASED_NOTICE, where.place, _PLUGIN_HINT)
-    trials = Trials(fields.num_trials, tuple(chosen.values()))
-    return trials, asdict(trials)
-
-
 #: Builds an optional part of a definition; returns it with its fields as plain values.
 PartBuilder = Callable[[Node], tuple[object, object]]
 _BUILDERS: dict[str, PartBuilder] = {
@@ -645,42 +290,6 @@ _BUILDERS: dict[str, PartBuilder] = {
     "choice_order": _build_choice_order,
     "trials": _build_trials,
 }
-
-
-def _check_aggregator(fields: shapes.AggregatorFields, num_trials: int) -> str | None:
-    """Return what is wrong with the `k` of an aggregator."""
-    name = fields.function
-    k = fields.k
-    if name in metrics.WITH_K and k is None:
-        return f"the aggregator `{name}` needs `k`"
-    if name not in metrics.WITH_K and k is not None:
-        return f"the aggregator `{name}` has no `k`"
-    if k is not None and name in metrics.UNBIASED and k > num_trials:
-        return f"`{name}` with `k` {k} needs {k} trials, and there are {num_trials}"
-    return None
-
-
-def _check_aggregated_names(
-    trials: Trials,
-    steps: Scoring,
-    node: Node,
-) -> None:
-    """Report aggregators of something that is no value of a scorer."""
-    names: set[str] = set()
-    for step in steps:
-        if step.scorer.value_types is None:
-            return
-        names.update(step.scorer.value_types)
-    for aggregate in trials.score_aggregators if steps else ():
-        name = aggregate.score_name
-        if name in names:
-            continue
-        message = f"`score_name` `{name}` is not a value of a scorer of the task"
-        place = node
-        for _, scalar in walk_scalars(node.at("score_aggregators")):
-            if scalar.value == name:
-                place = scalar
-        place.report("E115", message, advise(name, names, "values"))
 
 
 class ReadPart(NamedTuple):
@@ -758,7 +367,7 @@ def _key_metrics(
     sources = []
     snippets = step.snippets
     for key, part in zip(keys, parts, strict=True):
-        _check_metric_fields(part, step.scorer, trials)
+        _check_metric_fields(part, step, trials)
         scales = getattr(step.scorer, "scales", {})
         scale = metrics.find_scale(part.built, scales)
         metric_design = build_design(part.fields, design)
@@ -842,12 +451,13 @@ def _read_snippets(part: ReadPart, label: str) -> tuple[Snippet, ...]:
 
 def _check_metric_fields(
     part: ReadPart,
-    scorer: Scorer,
+    step: ScoringStep,
     trials: Trials | None,
 ) -> None:
     """Report a metric of something that the scorer does not produce, or not as a number."""
     metric: Metric = part.built
-    names = _list_names(scorer, trials)
+    scorer = step.scorer
+    names = step.list_names(trials)
     if names is None:
         return
     reads_numbers = getattr(metric, "reads_numbers", False)

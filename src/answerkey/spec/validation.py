@@ -327,7 +327,7 @@ def _report(
     if kind == "missing":
         target.report("E108", f"`{key}` is missing{within}", f"add `{key}: …`")
     elif kind == _EXTRA and key in FOREIGN_KEYS:
-        message = f"`{key}` of the original platform is not done"
+        message = f"`{key}` of the original platform is not supported"
         target.report("E116", message, FOREIGN_KEYS[key], key=key)
     elif kind == _EXTRA:
         hint = advise(key, sorted(keys_at(model, outer)), "keys there")
@@ -338,7 +338,7 @@ def _report(
         hint = advise(tag, expected.split(", "), "types")
         target.at("type").report("E109", f"unknown type {tag!r}", hint)
     elif str(value) in FOREIGN_KEYS and kind == "literal_error":
-        message = f"`{steps}: {value}` of the original platform is not done"
+        message = f"`{steps}: {value}` of the original platform is not supported"
         target.report("E116", message, FOREIGN_KEYS[str(value)])
     elif not _UNRESOLVED.search(str(value)):
         is_secret = bool(_SECRETIVE.intersection(path))
@@ -418,7 +418,7 @@ def _inner_models(model: type[BaseModel], field: str) -> Iterator[type[BaseModel
 _TRACES = "export the traces as JSONL and name the file: `type: local`"
 _ROWS = "questions are not made here: generate the rows first, and name the file"
 
-#: Types of the original platform that are not done here, by the part of a file.
+#: Types of the original platform that are not supported here, by the part of a file.
 FOREIGN_TYPES: dict[str, dict[str, str]] = {
     "source": {
         "inspect_ai": "`answerkey import inspect FILE` makes a dataset and completions of a log",
@@ -439,7 +439,7 @@ FOREIGN_TYPES: dict[str, dict[str, str]] = {
 FOREIGN_KEYS: dict[str, str] = {
     **dict.fromkeys(("dataset_generators", "generator_specification"), _ROWS),
     **dict.fromkeys(("apps", "app"), "there are no apps here: leave it out"),
-    "evaluations": "evaluation plans are not done: run each entry as a run file of its own",
+    "evaluations": "evaluation plans are not supported: run each entry as a run file of its own",
     "integrations": "keys of providers come from the environment: leave it out",
     "postprocessor": "the scorer reads the completion as it is: "
     "use `extraction`, or a `python` scorer",
@@ -502,7 +502,7 @@ class Part:
         supported = f"supported: {listing(sorted(self.registry))}"
         foreign = FOREIGN_TYPES.get(self.name, {})
         if name in foreign:
-            message = f"{self.name} type `{name}` of the original platform is not done"
+            message = f"{self.name} type `{name}` of the original platform is not supported"
             kind.report("E116", message, f"{foreign[name]}; {supported}")
         elif self.name == "solver" and name in OUTSIDE_SOLVERS:
             message = f"solver type `{name}` is outside the scope of multiple choice"

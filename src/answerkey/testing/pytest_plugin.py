@@ -120,7 +120,7 @@ class GateItem(pytest.Item):
 
 def _read_options(config: pytest.Config) -> dict[str, Any]:
     """Return pytest's command-line options as options of `answerkey.run`."""
-    from answerkey.reports.view import find_run
+    from answerkey.reports.listing import find_run
 
     options = {}
     if model := config.getoption("answerkey_model"):

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from answerkey.errors import AnswerkeyError, RunError
 from answerkey.reports.comparison import build_comparison
+from answerkey.reports.listing import ListedRun, list_run
 from answerkey.reports.overview import audit_task, build_overview, count_readings, dump
 from answerkey.reports.samples import SampleTable
-from answerkey.reports.view import ListedRun, Plain, list_run
+from answerkey.reports.view import Plain
 from answerkey.runs import Run, TaskRun, list_places, load_run, load_summary
 from answerkey.runs.lock import LOCK_NAME, is_alive
 from answerkey.runs.store import JOURNAL_NAME

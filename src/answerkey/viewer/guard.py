@@ -50,7 +50,7 @@ class PageRequest:
 
 
 @dataclass(frozen=True)
-class HostAddress:
+class RequestTarget:
     """The target of a valid request: the parts of its path, and its parameters."""
 
     parts: tuple[str, ...]
@@ -69,7 +69,7 @@ class Guard:
     token: str = field(repr=False)
     port: int
 
-    def admit(self, request: PageRequest) -> HostAddress:
+    def admit(self, request: PageRequest) -> RequestTarget:
         """Return the requested address.
 
         ServeError for a request that is malformed, from another site, or without the token.
@@ -88,7 +88,7 @@ class Guard:
         if is_cross_site(request) and not (is_page and opens_page(request)):
             _forbid_other_site()
         _, *parts = path.split("/")
-        return HostAddress(() if is_page else tuple(parts), query)
+        return RequestTarget(() if is_page else tuple(parts), query)
 
     def _check_origin(self, request: PageRequest) -> None:
         """Refuse a request for another host, or from another site."""

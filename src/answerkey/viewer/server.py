@@ -31,8 +31,8 @@ from answerkey.viewer.catalog import Catalog
 from answerkey.viewer.guard import (
     LOOPBACK,
     Guard,
-    HostAddress,
     PageRequest,
+    RequestTarget,
     is_cross_site,
     opens_page,
     raise_not_found,
@@ -49,7 +49,7 @@ MAX_TEXT = 1000
 FILTERS = tuple(parameter.name for parameter in fields(Query))
 
 
-def read_api(catalog: Catalog, address: HostAddress) -> object:
+def read_api(catalog: Catalog, address: RequestTarget) -> object:
     """Return the data for a path.
 
     E703 if there is none, E702 for parameters that the route does not have.

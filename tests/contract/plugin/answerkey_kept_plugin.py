@@ -100,7 +100,7 @@ class KeptSource:
     filters: tuple[Any, ...] = ()
 
     def read(self, *, name: str) -> Any:  # noqa: ANN401 - a table
-        """Return so many rows."""
+        """Return this many rows."""
         rows = [{"question": f"Q{n}", "answer": "A"} for n in range(self.size)]
         return load_rows(rows, name=name)
 

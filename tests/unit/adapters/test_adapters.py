@@ -24,7 +24,7 @@ def load_corpus() -> list[dict[str, Any]]:
 
 
 def test_importing_the_adapters_loads_the_reader_and_no_program() -> None:
-    """Neither a program that is adapted to nor a heavy library of ours is there afterwards."""
+    """Neither an adapted program nor a heavy library is loaded by it."""
     names = (
         "inspect_ai",
         "lm_eval",
@@ -54,9 +54,9 @@ def test_a_reward_is_1_for_the_answer_and_0_for_all_others() -> None:
         answers,
         [row["options"] for row in rows],
     )
-    expected = [float(one.choice == truth) for one, truth in zip(readings, answers, strict=True)]
+    expected = [float(seen.choice == truth) for seen, truth in zip(readings, answers, strict=True)]
     assert result == expected
-    assert {type(one) for one in result} == {float}
+    assert {type(reward) for reward in result} == {float}
     assert 0 < sum(result) < len(rows)
 
 

@@ -188,9 +188,9 @@ ROWS = load_rows()
 
 def say(messages: Sequence[Mapping[str, Any]]) -> str:
     """Answer a question by its number."""
-    found = NUMBER.search(str(messages[-1]["content"]))
-    assert found is not None
-    return str(ROWS[int(found[1])]["completion"])
+    match = NUMBER.search(str(messages[-1]["content"]))
+    assert match is not None
+    return str(ROWS[int(match[1])]["completion"])
 
 
 def take_block(kind: str, word: str) -> str:
@@ -198,8 +198,8 @@ def take_block(kind: str, word: str) -> str:
     blocks = re.findall(
         rf"^```{kind}\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
     )
-    (found,) = (block for block in blocks if word in block)
-    return str(found)
+    (taken,) = (block for block in blocks if word in block)
+    return str(taken)
 
 
 @pytest.fixture
@@ -230,13 +230,13 @@ def tool(
     monkeypatch.chdir(tmp_path)
 
     def run(name: str, *words: object, **environment: str) -> str:
-        told = {"PYTHONPATH": str(packages), "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
+        paths = {"PYTHONPATH": str(packages), "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
         offline = {
             "HF_HOME": str(tmp_path / "hf"),
             "HF_HUB_OFFLINE": "1",
             "HF_DATASETS_OFFLINE": "1",
         }
-        return run_tool(name, *words, **told, **offline, **environment)
+        return run_tool(name, *words, **paths, **offline, **environment)
 
     return run
 
@@ -248,20 +248,22 @@ def compare(log: Path, score: str) -> pl.DataFrame:
     imported = import_log("auto", log, out=log.with_name("imported"), score=score)
     assert (imported.samples, imported.tasks[0].description.score) == (len(ROWS), score)
     (task,) = ak.run(imported.folder, out=log.with_name("run")).tasks.values()
-    asked = pl.read_parquet(imported.folder / "dataset.parquet")
-    said = pl.read_parquet(imported.folder / "completions.parquet")
+    samples = pl.read_parquet(imported.folder / "dataset.parquet")
+    answers = pl.read_parquet(imported.folder / "completions.parquet")
     ours = task.scores.select("sample_id", "string_equals_mcqa").unnest("string_equals_mcqa")
-    rows = asked.join(said, on="sample_id").join(ours.unnest("values", "metadata"), on="sample_id")
-    numbers = [int(match[1]) for one in rows["question"] if (match := NUMBER.search(one))]
+    rows = samples.join(answers, on="sample_id").join(
+        ours.unnest("values", "metadata"), on="sample_id"
+    )
+    numbers = [int(match[1]) for text in rows["question"] if (match := NUMBER.search(text))]
     rows = rows.with_columns(pl.Series("number", numbers)).sort("number")
     assert rows["number"].to_list() == list(range(len(ROWS)))
-    assert rows["their_score"].to_list() == rows["is_correct"].to_list()
-    assert task.metrics["Accuracy"].value == rows["their_score"].mean()
+    assert rows["imported_score"].to_list() == rows["is_correct"].to_list()
+    assert task.metrics["Accuracy"].value == rows["imported_score"].mean()
     expected = [
         read(row["completion"], row["choices"], row["options"]).choice == row["answer"]
         for row in ROWS
     ]
-    assert rows["is_correct"].to_list() == [float(one) for one in expected]
+    assert rows["is_correct"].to_list() == [float(text) for text in expected]
     return rows
 
 
@@ -270,8 +272,8 @@ def evaluate(tool: Callable[..., str], task: str) -> Path:
     Path("capitals.py").write_text(task, encoding="utf-8")
     words = ("--model", "openai-api/made/made", "--log-dir", "logs", "--display", "none")
     with TestServer(say) as server:
-        told = {"MADE_API_KEY": "none", "MADE_BASE_URL": server.url}
-        tool("inspect", "-m", "inspect_ai", "eval", "capitals.py", *words, **told)
+        settings = {"MADE_API_KEY": "none", "MADE_BASE_URL": server.url}
+        tool("inspect", "-m", "inspect_ai", "eval", "capitals.py", *words, **settings)
     (log,) = Path("logs").resolve().glob("*.eval")
     return log
 
@@ -279,7 +281,7 @@ def evaluate(tool: Callable[..., str], task: str) -> Path:
 def test_inspect_evaluates_with_the_scorer(tool: Callable[..., str]) -> None:
     """`inspect eval` of the page's task."""
     rows = compare(evaluate(tool, take_block("python", "inspect_scorer")), "stated_answer")
-    assert rows["their_answer"].to_list() == rows["predicted_choice"].to_list()
+    assert rows["imported_answer"].to_list() == rows["predicted_choice"].to_list()
 
 
 def test_inspect_scores_its_own_log_again(tool: Callable[..., str], tmp_path: Path) -> None:
@@ -288,13 +290,13 @@ def test_inspect_scores_its_own_log_again(tool: Callable[..., str], tmp_path: Pa
     log = evaluate(tool, f"from inspect_ai.scorer import choice\n{task}")
     command = "--scorer answerkey/stated_answer --action append --output-file again.eval"
     words = command.split()
-    told = {"MADE_API_KEY": "none", "MADE_BASE_URL": "http://127.0.0.1:9"}
-    tool("inspect", "-m", "inspect_ai", "score", log, *words, **told)
+    settings = {"MADE_API_KEY": "none", "MADE_BASE_URL": "http://127.0.0.1:9"}
+    tool("inspect", "-m", "inspect_ai", "score", log, *words, **settings)
     rows = compare(tmp_path / "again.eval", "stated_answer")
-    assert rows["their_answer"].to_list() == rows["predicted_choice"].to_list()
-    own = import_log("auto", tmp_path / "again.eval", out=tmp_path / "own", score="choice")
-    assert own.tasks[0].their_mean is not None
-    assert own.tasks[0].their_mean < sum(rows["their_score"]) / len(ROWS)
+    assert rows["imported_answer"].to_list() == rows["predicted_choice"].to_list()
+    imported = import_log("auto", tmp_path / "again.eval", out=tmp_path / "own", score="choice")
+    assert imported.tasks[0].imported_mean is not None
+    assert imported.tasks[0].imported_mean < sum(rows["imported_score"]) / len(ROWS)
 
 
 def test_the_scorer_says_what_it_read_and_what_it_cannot_judge(tool: Callable[..., str]) -> None:
@@ -302,8 +304,8 @@ def test_the_scorer_says_what_it_read_and_what_it_cannot_judge(tool: Callable[..
     errors.
     """
     right, several, listed, *errors = json.loads(tool("inspect", "-c", INSPECT))
-    told = {"validity_reason": None, "part": "option_text"}
-    assert right == ["C", "B", "It is Canberra.", {**told, "span": right[3]["span"]}]
+    reading = {"validity_reason": None, "part": "option_text"}
+    assert right == ["C", "B", "It is Canberra.", {**reading, "span": right[3]["span"]}]
     assert (several[:2], several[3]["validity_reason"]) == (["I", None], "NOTHING_STATED")
     assert listed[:2] == ["C", "D"]
     messages = (
@@ -333,7 +335,7 @@ def test_lm_eval_evaluates_with_the_filter(tool: Callable[..., str], tmp_path: P
     (log,) = (tmp_path / "out").rglob("samples_capitals_*.jsonl")
     rows = compare(log, "exact_match,stated_answer")
     answers = [row or "[invalid]" for row in rows["predicted_choice"]]
-    assert [row or "[invalid]" for row in rows["their_answer"]] == answers
+    assert [row or "[invalid]" for row in rows["imported_answer"]] == answers
 
 
 def test_lighteval_evaluates_with_the_metric(tool: Callable[..., str], tmp_path: Path) -> None:
@@ -359,6 +361,6 @@ def test_trl_trains_with_the_reward(tool: Callable[..., str], tmp_path: Path) ->
     seen, mean = json.loads((tmp_path / "seen.json").read_text())
     results = [reward for *_, reward in seen]
     choices = [read(text, labels, options).choice for text, labels, _, options, _ in seen]
-    assert results == [float(one == row[2]) for one, row in zip(choices, seen, strict=True)]
+    assert results == [float(choice == row[2]) for choice, row in zip(choices, seen, strict=True)]
     assert (len(seen), mean) == (48, pytest.approx(sum(results) / 48))
     assert 0 < sum(results) < 48

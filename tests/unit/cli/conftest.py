@@ -36,10 +36,10 @@ QUIZ = describe_task(solver=describe_solver(), scorers=[{**SCORER, "choices": [*
 
 
 class Terminal(io.StringIO):
-    """A stream that somebody looks at."""
+    """A stream that is a terminal."""
 
     def isatty(self) -> bool:
-        """Say so."""
+        """Return True."""
         return True
 
 

@@ -40,7 +40,7 @@ def test_findings_do_not_fail_a_run(call: Call, project: Path) -> None:
     """Whatever is found, the exit code is 0."""
     run = score(call, project, [{"answer": "A", "completion": "B"}] * 40)
     assert call("audit", run).code == 0
-    assert "CHANCE_LEVEL" in {one["kind"] for one in read_audit(call, run)["findings"]}
+    assert "CHANCE_LEVEL" in {finding["kind"] for finding in read_audit(call, run)["findings"]}
 
 
 def test_every_summary_has_the_short_form(call: Call, run_folder: Path) -> None:
@@ -65,12 +65,12 @@ def test_the_short_form_says_how_many_it_read(call: Call, project: Path) -> None
     run = score_texts(call, project, ["A"] * 1000 + ["The answer is A."] * 1100)
     shown = call("show", run, "-v").out
     readings = call("show", run, "--json").json["tasks"][0]["tally"]["readings"]
-    own = readings["rules"]["own"]["correct"] / 10
-    assert own != 47.6  # else the draw could not be told from the whole
+    share = readings["rules"]["own"]["correct"] / 10
+    assert share != 47.6  # else the draw could not be told from the whole
     assert readings["n"] == 1000
     assert "\nAccuracy 47.62 % [45.49, 49.76]  1000 of 2100 right\n" in shown
     summary = (
-        f"on 1,000 samples drawn at random, accuracy by first_character {own:.2f} %, by "
+        f"on 1,000 samples drawn at random, accuracy by first_character {share:.2f} %, by "
         "stated_answer 100.00 %; the difference is format, not knowledge: try "
         "`extraction: stated_answer`"
     )
@@ -88,20 +88,20 @@ def test_samples_that_are_left_out_are_no_draw(call: Call, project: Path) -> Non
     assert (shown.code, "drawn at random" in shown.out) == (0, False)
 
 
-@pytest.mark.parametrize(("stated", "kinds"), [(20, ["FORMAT"]), (21, [])])
+@pytest.mark.parametrize(("long", "kinds"), [(20, ["FORMAT"]), (21, [])])
 def test_no_finding_rests_on_what_reads_less_than_half(
-    call: Call, project: Path, stated: int, kinds: list[str]
+    call: Call, project: Path, long: int, kinds: list[str]
 ) -> None:
     """The run's own rule reads all.
 
     From another that reads less than half, nothing is concluded.
     """
-    run = score_texts(call, project, [LONG] * stated + ["A"] * 20, STATED)
-    told = read_audit(call, run)
-    assert [one["kind"] for one in told["findings"]] == kinds
-    readers = {one["name"]: (one["read"], one["n"]) for one in told["readers"]}
-    assert readers["stated_answer"] == (stated + 20, stated + 20)
-    assert readers["HELM"] == (20, stated + 20)
+    run = score_texts(call, project, [LONG] * long + ["A"] * 20, STATED)
+    printed = read_audit(call, run)
+    assert [entry["kind"] for entry in printed["findings"]] == kinds
+    readers = {entry["name"]: (entry["read"], entry["n"]) for entry in printed["readers"]}
+    assert readers["stated_answer"] == (long + 20, long + 20)
+    assert readers["HELM"] == (20, long + 20)
     warning = "always report the extraction rule together with the accuracy"
     assert (warning in " ".join(call("show", run).out.split())) is bool(kinds)
     audit = " ".join(call("audit", run).out.split())
@@ -113,21 +113,21 @@ def test_no_finding_rests_on_what_reads_less_than_half(
 def test_the_short_form_says_why_as_the_audit_does(call: Call, project: Path) -> None:
     """An accuracy below chance for want of a letter to read is no sign of a shifted key."""
     run = score_texts(call, project, [LONG] * 40)
-    said = "is below the chance level of 33.3 %: most of what is wrong is INVALID."
-    assert said in " ".join(call("audit", run).out.split())
+    sentence = "is below the chance level of 33.3 %: most of what is wrong is INVALID."
+    assert sentence in " ".join(call("audit", run).out.split())
     assert call("report", run, "-o", "page.html").code == 0
-    assert said in Path("page.html").read_text(encoding="utf-8")
+    assert sentence in Path("page.html").read_text(encoding="utf-8")
 
 
 def test_a_sample_is_named_once_however_many_trials_show_it(call: Call, project: Path) -> None:
     """Three completions of one sample are one example."""
-    said = [
+    replies = [
         {"sample_id": name, "trial": trial, "completion": text}
         for name, text in (("000001", "A"), ("000002", "Answer: B"))
         for trial in range(3)
     ]
     trials = "  trials: {num_trials: 3}\n"
-    words = ("--completions", write_rows(project / "said.jsonl", said))
+    words = ("--completions", write_rows(project / "said.jsonl", replies))
     run = score(call, project, [{"answer": "A"}, {"answer": "B"}], *words, task=trials)
     assert "3 completions on which the rules disagree, such as 000002\n" in call("audit", run).out
 
@@ -135,9 +135,9 @@ def test_a_sample_is_named_once_however_many_trials_show_it(call: Call, project:
 def test_an_audit_of_nothing_says_so(call: Call, project: Path) -> None:
     """Where no completion has a score, it is not said that no findings."""
     run = score(call, project, [{"answer": "Z", "completion": "A"}], "--allow-failed", 1)
-    told = call("audit", run).out
-    assert told.endswith("There was nothing to audit.\n")
-    assert "no findings" not in told
+    printed = call("audit", run).out
+    assert printed.endswith("There was nothing to audit.\n")
+    assert "no findings" not in printed
 
 
 def test_columns_are_named_by_options(call: Call, tmp_path: Path) -> None:

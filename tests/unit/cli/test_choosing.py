@@ -50,10 +50,10 @@ class Screen:
         self.terminal = terminal
         self.text = ""
 
-    def read_until(self, wanted: str | None) -> str:
+    def read_until(self, text: str | None) -> str:
         """Return all that was shown once `wanted` was, or the command is at its end."""
         end = time.monotonic() + SECONDS
-        while wanted is None or wanted not in self.text:
+        while text is None or text not in self.text:
             assert time.monotonic() < end, self.text
             if not select.select([self.terminal], [], [], 1.0)[0]:
                 continue
@@ -96,10 +96,10 @@ SAID = [
         "sample_id": f"s{number}",
         "question": "q",
         "answer": "A",
-        "said": {"x": "A", "y": one},
+        "said": {"x": "A", "y": letter},
         "z": "B",
     }
-    for number, one in enumerate("AAB")
+    for number, letter in enumerate("AAB")
 ]
 
 
@@ -121,8 +121,8 @@ def test_several_completion_columns_are_compared(call: Call, said: list[str], ve
     assert {path.name for path in Path("each").iterdir()} == {"1-said.x", "2-said.y", "3-z"}
     table = [line.split()[:2] for line in done.out.split("Comparison\n")[1].splitlines()[2:5]]
     assert table == [["said.x", "100.0"], ["said.y", "66.7"], ["z", "0.0"]]
-    told = call(verb, *said, *columns, "--json").json
-    assert [one["tasks"][0]["completions"]["column"] for one in told["runs"]] == names
+    printed = call(verb, *said, *columns, "--json").json
+    assert [run["tasks"][0]["completions"]["column"] for run in printed["runs"]] == names
     compared = call("compare", "each/1-said.x", "each/2-said.y")
     assert (compared.code, compared.err) == (0, "")  # two columns of one file are one dataset
 
@@ -137,7 +137,7 @@ def test_a_missing_column_is_found_before_any_is_scored(call: Call, said: list[s
     assert checked.code == 2
     assert checked.out.startswith("passed: ")
     assert [
-        len(one["errors"]) for one in call("check", *said, *columns, "--json").json["checks"]
+        len(check["errors"]) for check in call("check", *said, *columns, "--json").json["checks"]
     ] == [0, 1]
 
 
@@ -167,8 +167,8 @@ def test_bare_names_yield_to_run_files(call: Call, server: TestServer, words: li
     assert call("run", "run.yaml", "--model", "gpt-4-mine", "--num-samples", "2").code == 0
     refused = call("run", "run.yaml", "--model", "gpt-4-mime")
     assert "error[E113]: model `gpt-4-mime` is not defined" in refused.err
-    told = "did you mean `gpt-4-mine`?; write `openai/gpt-4-mime` for the model of that provider"
-    assert told in refused.err
+    hint = "did you mean `gpt-4-mine`?; write `openai/gpt-4-mime` for the model of that provider"
+    assert hint in refused.err
     refused = call("run", "run.yaml", "--model", "claude-x")
     assert "error[E117]: model `anthropic/claude-x` needs a key" in refused.err
 
@@ -182,8 +182,8 @@ def test_a_dataset_file_is_audited_as_its_rows_are(call: Call, said: list[str]) 
     }
     Path("dataset.yaml").write_text(json.dumps(dataset))
     assert call("score", said[0], "--dataset", "dataset.yaml", "--completion-column", "z").code == 0
-    told = call("audit-dataset", "dataset.yaml", "--json").json["datasets"]
-    assert [(one["name"], one["rows"]) for one in told] == [("mine", 3)]
+    audits = call("audit-dataset", "dataset.yaml", "--json").json["datasets"]
+    assert [(audit["name"], audit["rows"]) for audit in audits] == [("mine", 3)]
     Path("dataset.yaml").write_text(json.dumps({**dataset, "sorce": {}}))
     refused = call("audit-dataset", "dataset.yaml")
     assert (refused.code, "error[E107]: unknown key `sorce`" in refused.err) == (2, True)

@@ -57,14 +57,14 @@ def spoil(letter: bytes) -> None:
     JOURNAL.write_bytes(raw.replace(b'"text":"A"', b'"text":"' + letter + b'"', 1))
 
 
-def resume(call: Call, lost: int, known: int) -> None:
+def resume(call: Call, lost: int, answered: int) -> None:
     """Resume the run, and require that it says what is lost and known, and ends with the right
     number.
     """
     done = call("resume", "half", "--json")
     warning = f"warning: damaged or missing records of the journal: {lost}\n"
     assert (done.code, warning in done.err) == (0, lost > 0)
-    assert f"calls: {known} known, {60 - known} left\n" in done.err
+    assert f"calls: {answered} known, {60 - answered} left\n" in done.err
     assert done.json["tasks"][0]["metrics"][0]["value"] == 1.0
     notices = json.loads(Path("half/run.json").read_text())["notices"]
     assert any(f"records of the journal: {lost}" in notice for notice in notices) == (lost > 0)
@@ -97,7 +97,7 @@ def test_lost_calls_are_asked_again(call: Call, stop: Stop, server: TestServer, 
     damage, lost = DAMAGES[kind]
     stop()
     damage()
-    resume(call, lost=lost, known=25 - lost)
+    resume(call, lost=lost, answered=25 - lost)
     assert server.asked.total == 35 + lost
 
 
@@ -134,7 +134,7 @@ def test_a_file_that_sqlite_cannot_read_is_refused(
     assert refused.err.startswith("error[E503]: the journal of the run is damaged: ")
     assert json.loads(Path("half/run.json").read_text())["status"] == "incomplete"
     JOURNAL.unlink()
-    resume(call, lost=25, known=0)
+    resume(call, lost=25, answered=0)
 
 
 def test_a_journal_that_lacks_its_end_is_told(call: Call, stop: Stop, server: TestServer) -> None:
@@ -149,14 +149,14 @@ def test_a_journal_that_lacks_its_end_is_told(call: Call, stop: Stop, server: Te
         assert "error[E503]: the journal of the run is damaged" in done.err
         assert server.asked.total == 0
         return
-    told = re.search(
+    match = re.search(
         r"records of the journal: (\d+)\n(?:.*\n)*calls: (\d+) known, (\d+) left\n", done.err
     )
     assert done.code == 0
-    assert told is not None
-    lost, known, left = map(int, told.groups())
+    assert match is not None
+    lost, answered, left = map(int, match.groups())
     assert lost > 0
-    assert (known, left) == (25 - lost, 35 + lost)
+    assert (answered, left) == (25 - lost, 35 + lost)
     assert server.asked.total == left
 
 

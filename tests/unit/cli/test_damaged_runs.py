@@ -100,8 +100,8 @@ def spoil(run: Path, kind: str, file: str) -> tuple[str, str]:
 )
 def test_damage_is_named(call: Call, spoiled: Path, command: str, kind: str, file: str) -> None:
     """Without completions an audit would read no answer."""
-    named, why = spoil(spoiled, kind, file)
-    require_named(call, spoiled, command, named, why)
+    file_named, why = spoil(spoiled, kind, file)
+    require_named(call, spoiled, command, file_named, why)
 
 
 @pytest.mark.parametrize("command", ["show", "compare", "report"])
@@ -110,9 +110,9 @@ def test_a_changed_count_is_told(
     call: Call, spoiled: Path, command: str, part: str, name: str
 ) -> None:
     """The counts of `run.json` are those of `metrics.json`."""
-    told = json.loads((spoiled / "run.json").read_text(encoding="utf-8"))
-    told["tasks"][0][part][name] = 9
-    (spoiled / "run.json").write_text(json.dumps(told), encoding="utf-8")
+    manifest = json.loads((spoiled / "run.json").read_text(encoding="utf-8"))
+    manifest["tasks"][0][part][name] = 9
+    (spoiled / "run.json").write_text(json.dumps(manifest), encoding="utf-8")
     why = "has changed since the run ended: its counts of `small` are not those of `metrics.json`"
     require_named(call, spoiled, command, "run.json", why)
 
@@ -133,10 +133,10 @@ def test_a_file_of_another_origin_is_not_read(call: Call, spoiled: Path, command
 
 @pytest.mark.parametrize("command", ["show", "compare", "report", "rescore", "resume"])
 def test_a_run_json_that_lacks_a_field_is_damaged(call: Call, spoiled: Path, command: str) -> None:
-    """E503 says what; it is no bug of ours."""
-    told = json.loads((spoiled / "run.json").read_text(encoding="utf-8"))
-    del told["tasks"][0]["dataset"]["fingerprint"]
-    (spoiled / "run.json").write_text(json.dumps(told), encoding="utf-8")
+    """E503 names the field; it is not reported as a bug."""
+    manifest = json.loads((spoiled / "run.json").read_text(encoding="utf-8"))
+    del manifest["tasks"][0]["dataset"]["fingerprint"]
+    (spoiled / "run.json").write_text(json.dumps(manifest), encoding="utf-8")
     done = call(command, spoiled)
     assert (done.code, "error[E503]" in done.err) == (2, True)
     assert "it has no `tasks[0].dataset.fingerprint`" in done.err
@@ -147,15 +147,15 @@ def test_a_list_of_runs_shows_which_one_is_damaged(call: Call, spoiled: Path) ->
     shutil.copytree("done", spoiled.parent / "whole")
     (spoiled / SCORES).unlink()
     runs = call("runs", spoiled.parent, "--json").json["runs"]
-    told = {Path(run["path"]).name: run for run in runs}
-    assert (told["whole"]["status"], told["run"]["status"]) == ("complete", "unreadable")
+    listed = {Path(run["path"]).name: run for run in runs}
+    assert (listed["whole"]["status"], listed["run"]["status"]) == ("complete", "unreadable")
 
 
 def test_a_run_of_another_version_names_it(call: Call, spoiled: Path) -> None:
     """One error says which version wrote it."""
-    told = json.loads((spoiled / "run.json").read_text(encoding="utf-8"))
+    manifest = json.loads((spoiled / "run.json").read_text(encoding="utf-8"))
     (spoiled / "run.json").write_text(
-        json.dumps(told | {"format_version": 1, "answerkey_version": "0.1.0"}), encoding="utf-8"
+        json.dumps(manifest | {"format_version": 1, "answerkey_version": "0.1.0"}), encoding="utf-8"
     )
     done = call("show", spoiled)
     assert done.code == 2
@@ -166,13 +166,13 @@ def test_a_run_of_another_version_names_it(call: Call, spoiled: Path) -> None:
 def test_an_incomplete_run_whose_tables_are_damaged_is_resumed(call: Call) -> None:
     """Its tables are written anew, and it is whole again; a task that has changed is refused."""
     file = Path("done/run.json")
-    told = json.loads(file.read_text(encoding="utf-8")) | {"status": "incomplete"}
-    file.write_text(json.dumps(told), encoding="utf-8")
+    manifest = json.loads(file.read_text(encoding="utf-8")) | {"status": "incomplete"}
+    file.write_text(json.dumps(manifest), encoding="utf-8")
     flip(Path("done") / SCORES, 40)
     assert call("export", "done", "--to", "jsonl").code == 2
     assert call("resume", "done").code == 0
     assert call("export", "done", "--to", "jsonl").code == 0
-    file.write_text(json.dumps(told), encoding="utf-8")
+    file.write_text(json.dumps(manifest), encoding="utf-8")
     source = Path("done/tasks/small/task.json")
     source.write_text(source.read_text().replace("answer", "anzwer"))
     refused = call("resume", "done")

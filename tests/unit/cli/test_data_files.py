@@ -32,11 +32,11 @@ SAID = (
 )
 
 
-def strip(told: Any) -> Any:  # noqa: ANN401 - what `--json` printed
+def strip(printed: Any) -> Any:  # noqa: ANN401 - what `--json` printed
     """Return the tasks of a run without what no two runs share."""
     return [
-        {name: one for name, one in task.items() if name in {"key", "counts", "metrics"}}
-        for task in told["tasks"]
+        {name: field for name, field in task.items() if name in {"key", "counts", "metrics"}}
+        for task in printed["tasks"]
     ]
 
 
@@ -58,13 +58,13 @@ def test_every_shape_is_run_as_it_is(call: Call, shape: Shape, tmp_path: Path) -
     Who knows the truths gets all of them right.
     """
     path = shape.write(tmp_path)
-    told = call("run", path.name, "--model", KNOWING, "--json")
-    (task,) = told.json["tasks"]
-    assert told.code == 0
+    done = call("run", path.name, "--model", KNOWING, "--json")
+    (task,) = done.json["tasks"]
+    assert done.code == 0
     assert task["counts"]["samples"] == len(shape.truths)
     assert task["metrics"][0]["value"] == 1.0
     rows = len(shape.rows) or len(CAPITALS)
-    assert told.err.startswith(f"{path.name}: {rows} rows; question ")
+    assert done.err.startswith(f"{path.name}: {rows} rows; question ")
     if shape in SOME:
         assert call("check", path.name, "-q").code == 0
         assert call("audit-dataset", path.name, "-q").code == 0
@@ -78,8 +78,8 @@ def test_a_saved_project_does_the_same(call: Call, shape: Shape, tmp_path: Path)
     direct = call("run", path.name, *words, "--save", "saved", "--json")
     assert "project: saved\n" in direct.err
     assert strip(direct.json) == strip(call("run", "saved", "--json").json)
-    asked = [call("run", one, *words, "--dry-run", "--json").json for one in (path.name, "saved")]
-    assert asked[0] == asked[1]
+    plans = [call("run", file, *words, "--dry-run", "--json").json for file in (path.name, "saved")]
+    assert plans[0] == plans[1]
     lines = {
         name: len(Path(f"saved/{name}.yaml").read_text().splitlines())
         for name in ("run", "task", "dataset")
@@ -101,7 +101,7 @@ def test_one_line_says_what_was_recognised(call: Call, mine: str) -> None:
     made = call("run", "made", "--json")
     assert (made.code, made.json["tasks"][0]["counts"]["samples"]) == (0, 4)
     refused = call("init", "made", "--dataset", mine)
-    assert (refused.code, "is there already; nothing was written" in refused.err) == (2, True)
+    assert (refused.code, "already exists; nothing was written" in refused.err) == (2, True)
 
 
 def test_a_stopped_run_of_a_data_file_goes_on(call: Call, mine: str, server: TestServer) -> None:
@@ -118,19 +118,19 @@ def test_completions_in_the_file_are_scored(call: Call) -> None:
 
     `score` and `run` do the same.
     """
-    said = [{"generated_text": f"The answer is {letter}."} for letter in "BABB"]
-    rows = [row | reply for row, reply in zip(ROWS, said, strict=True)]
+    replies = [{"generated_text": f"The answer is {letter}."} for letter in "BABB"]
+    rows = [row | reply for row, reply in zip(ROWS, replies, strict=True)]
     write_rows(Path("both.jsonl"), rows)
     scored = call("score", "both.jsonl", "--json", "--save", "kept")
     assert "completion `generated_text`" in scored.err
     assert scored.json["tasks"][0]["metrics"][0]["value"] == 0.5
     assert strip(call("run", "both.jsonl", "--json").json) == strip(scored.json)
     assert strip(call("run", "kept", "--json").json) == strip(scored.json)
-    asked = call("run", "both.jsonl", "--model", KNOWING)
-    assert "; completions in `generated_text` are not used: the model answers\n" in asked.err
-    assert "warning: completions in `generated_text` are not used: the model answers" in asked.out
-    named = call("score", "both.jsonl", "--completion-column", "generated_text", "--json")
-    assert strip(named.json) == strip(scored.json)
+    live = call("run", "both.jsonl", "--model", KNOWING)
+    assert "; completions in `generated_text` are not used: the model answers\n" in live.err
+    assert "warning: completions in `generated_text` are not used: the model answers" in live.out
+    by_column = call("score", "both.jsonl", "--completion-column", "generated_text", "--json")
+    assert strip(by_column.json) == strip(scored.json)
 
 
 def test_completions_of_another_file_are_scored(call: Call, mine: str) -> None:
@@ -147,8 +147,8 @@ def test_the_caller_corrects_what_was_recognised(call: Call) -> None:
     """`--column` decides what fits in two ways, in every command that takes a data file."""
     rows = [{"question": "?", "options": ["x", "y", "z"], "answer": 1 + n % 2} for n in range(4)]
     write_rows(Path("mine.jsonl"), rows)
-    asked = "run mine.jsonl --model builtin/longest"
-    for words in (asked, "check mine.jsonl", "audit-dataset mine.jsonl"):
+    run = "run mine.jsonl --model builtin/longest"
+    for words in (run, "check mine.jsonl", "audit-dataset mine.jsonl"):
         refused = call(*words.split())
         assert refused.code == 2
         assert "the truths can be read in 2 ways, which all fit" in refused.err + refused.out
@@ -167,7 +167,7 @@ def test_the_caller_corrects_what_was_recognised(call: Call) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "words", "code", "told"),
+    ("name", "content", "words", "code", "message"),
     [
         ("hidden.jsonl", [{"question": "?", "options": ["x", "y"], "answer": -1}], "", "E215",
          "1 of 1 truths match no option"),
@@ -192,7 +192,7 @@ def test_the_caller_corrects_what_was_recognised(call: Call) -> None:
     ],
 )  # fmt: skip
 def test_what_cannot_be_run_is_explained(
-    call: Call, name: str, content: bytes | list[Any], words: str, code: str, told: str
+    call: Call, name: str, content: bytes | list[Any], words: str, code: str, message: str
 ) -> None:
     """Data is never called YAML; what is neither is said to be so."""
     if isinstance(content, bytes):
@@ -202,7 +202,7 @@ def test_what_cannot_be_run_is_explained(
     refused = call("run", name, "--model", "builtin/longest", *words.split())
     assert refused.code == 2
     assert f"error[{code}]" in refused.err
-    assert told in refused.err
+    assert message in refused.err
     assert "YAML:" not in refused.err
     assert not Path("runs").exists()
 
@@ -226,9 +226,9 @@ def test_an_address_is_a_data_file(call: Call, mine: str) -> None:
     assert (done.code, done.err.startswith(SAID)) == (0, True)
     paths = [*Path("one").rglob("*"), *Path("kept").rglob("*")]
     written = [path for path in paths if path.is_file()]
-    told = b"".join(path.read_bytes() for path in written) + (done.out + done.err).encode()
-    assert b"verysecret" not in told
-    assert f"url: http://127.0.0.1:{served.server_port}/{mine}".encode() in told
+    printed = b"".join(path.read_bytes() for path in written) + (done.out + done.err).encode()
+    assert b"verysecret" not in printed
+    assert f"url: http://127.0.0.1:{served.server_port}/{mine}".encode() in printed
 
 
 def test_a_file_that_is_not_there_is_looked_for(call: Call, mine: str) -> None:
@@ -271,8 +271,8 @@ def test_names_of_ones_own_files_have_defaults(call: Call, mine: str) -> None:
     definition = {"solver": describe_solver(), "scorers": [scorer]}
     write_rows(Path("quiz.yaml"), [{"definition": definition}])
     model = ("--model", "builtin/constant?choice=B")
-    told = call("run", "quiz.yaml", "--dataset", mine, *model, "--json")
-    assert (told.code, told.json["tasks"][0]["key"]) == (0, "quiz")
+    done = call("run", "quiz.yaml", "--dataset", mine, *model, "--json")
+    assert (done.code, done.json["tasks"][0]["key"]) == (0, "quiz")
     Path("mine.yaml").write_text(json.dumps({"source": {"type": "local", "file_path": mine}}))
     words = ("run", "quiz.yaml", "--dataset", "mine.yaml", "--model", "builtin/constant?choice=B")
     assert call(*words).code == 0
@@ -291,8 +291,8 @@ def test_python_takes_a_data_file(mine: str) -> None:
         ak.score({"definition": {"scorers": []}})
     write_rows(Path("both.jsonl"), [row | {"completion": "A"} for row in ROWS])
     assert ak.score("both.jsonl").metrics["Accuracy"].value == 0.25
-    (found,) = ak.audit_dataset(mine)
-    assert (found.rows, found.fields["truth"]) == (4, "answer:0")
+    (audit,) = ak.audit_dataset(mine)
+    assert (audit.rows, audit.fields["truth"]) == (4, "answer:0")
 
 
 def test_mmlus_own_csv_has_no_header(call: Call, tmp_path: Path) -> None:
@@ -301,13 +301,13 @@ def test_mmlus_own_csv_has_no_header(call: Call, tmp_path: Path) -> None:
         f"{question},{','.join(options)},{'ABCD'[place]}\n" for question, options, place in CAPITALS
     ]
     Path("abstract_test.csv").write_text("".join(lines))
-    told = call("run", "abstract_test.csv", "--model", KNOWING, "--json", "--save", "new")
-    (task,) = told.json["tasks"]
-    assert (told.code, task["counts"]["samples"], task["metrics"][0]["value"]) == (0, 4, 1.0)
+    done = call("run", "abstract_test.csv", "--model", KNOWING, "--json", "--save", "new")
+    (task,) = done.json["tasks"]
+    assert (done.code, task["counts"]["samples"], task["metrics"][0]["value"]) == (0, 4, 1.0)
     columns = "question `question`, options `A`, `B`, `C`, `D`, truth `answer` (label)"
-    assert told.err.startswith(f"abstract_test.csv: 4 rows; no header line; {columns}\n")
+    assert done.err.startswith(f"abstract_test.csv: 4 rows; no header line; {columns}\n")
     again = call("run", str(tmp_path / "new"), "--model", KNOWING, "--json")
-    assert strip(again.json) == strip(told.json)
+    assert strip(again.json) == strip(done.json)
     assert call("audit-dataset", "abstract_test.csv", "-q").code == 0
 
 
@@ -316,25 +316,25 @@ def test_many_options_are_numbered(call: Call) -> None:
     options = [f"name {number}" for number in range(1, 31)]
     rows = [{"question": "Who?", "options": options, "answer": n} for n in (0, 9, 26, 26, 29)]
     write_rows(Path("many.jsonl"), rows)
-    asked = call("run", "many.jsonl", "--model", "builtin/random", "--dry-run").out
-    assert "  | 27. name 27\n" in asked
-    assert "  | Answer with the number of the right option and nothing else.\n" in asked
+    planned = call("run", "many.jsonl", "--model", "builtin/random", "--dry-run").out
+    assert "  | 27. name 27\n" in planned
+    assert "  | Answer with the number of the right option and nothing else.\n" in planned
     replies = ["1", "The answer is 10.", "27", "The answer is 27.", "3"]
     write_rows(Path("replies.jsonl"), [{"completion": reply} for reply in replies])
-    told = call("score", "many.jsonl", "--completions", "replies.jsonl", "--json")
-    (task,) = told.json["tasks"]
+    done = call("score", "many.jsonl", "--completions", "replies.jsonl", "--json")
+    (task,) = done.json["tasks"]
     assert (task["counts"]["valid"], task["metrics"][0]["value"]) == (5, 0.8)
 
 
 def test_json_booleans_are_true_and_false(call: Call) -> None:
-    """Whoever answers in these words is understood."""
+    """A reply of `true` or `false` is understood."""
     rows = [{"question": f"Is {number} even?", "answer": number % 2 == 0} for number in range(4)]
     replies = [{"completion": text} for text in ("True", "False", "A", "A")]
     write_rows(Path("even.jsonl"), rows)
     write_rows(Path("replies.jsonl"), replies)
-    told = call("score", "even.jsonl", "--completions", "replies.jsonl", "--json")
-    assert told.err == "even.jsonl: 4 rows; question `question`, truth `answer` (true or false)\n"
-    (task,) = told.json["tasks"]
+    done = call("score", "even.jsonl", "--completions", "replies.jsonl", "--json")
+    assert done.err == "even.jsonl: 4 rows; question `question`, truth `answer` (true or false)\n"
+    (task,) = done.json["tasks"]
     assert (task["counts"]["valid"], task["metrics"][0]["value"]) == (4, 0.75)
 
 
@@ -350,9 +350,9 @@ def test_long_labels_beside_texts_become_letters(call: Call) -> None:
         for question, options, place in CAPITALS
     ]
     write_rows(Path("labels.jsonl"), rows)
-    told = call("run", "labels.jsonl", "--model", "builtin/random", "--dry-run")
-    assert "  | A. Lyon\n  | B. Paris\n  | C. Nice\n  | D. Lille\n" in told.out
-    assert "truth `answer` (label), labels shown as A, B, …\n" in told.err
+    done = call("run", "labels.jsonl", "--model", "builtin/random", "--dry-run")
+    assert "  | A. Lyon\n  | B. Paris\n  | C. Nice\n  | D. Lille\n" in done.out
+    assert "truth `answer` (label), labels shown as A, B, …\n" in done.err
 
 
 @pytest.mark.parametrize(
@@ -366,10 +366,10 @@ def test_recorded_replies_are_not_held_against_other_labels(
     question, options, place = CAPITALS[0]
     row = {"question": question, "choices": labels, "options": options, "answer": labels[place]}
     write_rows(Path("labels.jsonl"), [{**row, "completion": reply}] * 2)
-    told = call("score", "labels.jsonl")
-    assert told.code == code
+    done = call("score", "labels.jsonl")
+    assert done.code == code
     refusal = "labels in `choices` have several characters, and recorded completions answer with"
-    assert (refusal in told.err) is (code == 2)
+    assert (refusal in done.err) is (code == 2)
 
 
 def test_images_are_shown_by_a_project(call: Call) -> None:
@@ -401,14 +401,14 @@ def test_what_an_error_proposes_works(call: Call, answer: object) -> None:
 
 
 def test_check_warns_of_questions_with_too_few_options(call: Call) -> None:
-    """One option is always right, and of two that are the same nobody can tell which is meant."""
+    """A single option is always right, and two equal options cannot be told apart."""
     rows = [dict(row) for row in ROWS]
     rows[1] |= {"options": ["Lima"]}
     rows[2] |= {"options": ["Osaka", "Osaka ", "Nagoya", "Tokyo"]}
     write_rows(Path("odd.jsonl"), rows)
-    told = call("check", "odd.jsonl", "--json")
-    assert told.code == 0
-    assert [one["message"] for one in told.json["notices"]] == [
+    done = call("check", "odd.jsonl", "--json")
+    assert done.code == 0
+    assert [notice["message"] for notice in done.json["notices"]] == [
         "1 of 4 questions have only one option: sample `000002`",
         "1 of 4 questions have the same option twice: sample `000003`",
     ]

@@ -50,7 +50,7 @@ def examine(model: str, task: Any = None, **options: object) -> dict[str, Any]: 
 
 def find(checks: Sequence[Mapping[str, str]], check: str) -> Mapping[str, str]:
     """Return the finding of a check."""
-    return next(one for one in checks if one["check"] == check)
+    return next(entry for entry in checks if entry["check"] == check)
 
 
 def test_a_healthy_endpoint_is_good_in_every_check(call: Call, server: TestServer) -> None:
@@ -60,15 +60,16 @@ def test_a_healthy_endpoint_is_good_in_every_check(call: Call, server: TestServe
     """
     words = ("doctor", f"{server.url}#test", "--price", "0.15:0.60", "--json")
     done = call(*words)
-    found = done.json["doctor"]
-    assert (done.code, found["good"], found["answered"], found["task"]) == (0, True, True, None)
-    assert {one["check"]: one["status"] for one in found["checks"]} == dict.fromkeys(CHECKS, "good")
+    report = done.json["doctor"]
+    assert (done.code, report["good"], report["answered"], report["task"]) == (0, True, True, None)
+    statuses = {row["check"]: row["status"] for row in report["checks"]}
+    assert statuses == dict.fromkeys(CHECKS, "good")
     seen = "`stated_answer` reads 3 of 3 replies, 3 right; for example 'B'"
-    assert find(found["checks"], "one letter")["seen"] == seen
+    assert find(report["checks"], "one letter")["seen"] == seen
     price = "0.15 USD a million prompt tokens, 0.6 USD"
-    assert find(found["checks"], "price")["seen"].startswith(price)
-    assert found["calls"] == server.asked.by_path["/v1/chat/completions"] == 8
-    assert 0 < found["cost"] < 0.01
+    assert find(report["checks"], "price")["seen"].startswith(price)
+    assert report["calls"] == server.asked.by_path["/v1/chat/completions"] == 8
+    assert 0 < report["cost"] < 0.01
     assert call(*words).json["doctor"]["calls"] == 8
 
 
@@ -85,20 +86,20 @@ def test_what_is_sent(server: TestServer) -> None:
         "How many legs does a cat have?\n\nA. two\nB. ten\nC. six\nD. four",
         "Which of these is a fruit?\n\nA. iron\nB. paper\nC. apple\nD. dust",
     ]
-    asked = "\n\nAnswer with the letter of the right option and nothing else.\nAnswer:"
+    instruction = "\n\nAnswer with the letter of the right option and nothing else.\nAnswer:"
 
     def write(content: object, **more: object) -> str:
         messages = [{"role": "user", "content": content}]
         return json.dumps({"model": "test", "messages": messages, **more})
 
     assert sorted(bodies[:3]) == sorted(
-        write(text + asked, max_tokens=512, seed=7) for text in letters
+        write(text + instruction, max_tokens=512, seed=7) for text in letters
     )
     few = {"max_tokens": 16, "seed": 7}
     assert sorted(bodies[3:]) == sorted(
         [
             write("Write the word ready, and nothing else.", **few),
-            write(letters[0] + asked, **few, logprobs=True, top_logprobs=5),
+            write(letters[0] + instruction, **few, logprobs=True, top_logprobs=5),
             *[write(doctor.TEXTS["random"], temperature=0.0, **few)] * 3,
         ]
     )
@@ -158,11 +159,11 @@ def test_an_endpoint_that_answers_badly_is_named(call: Call, server: TestServer,
     answers, query, check, status, seen, advice, code = ANSWERING[name]
     server.change(answers)
     done = call("doctor", f"{server.url}{query}#test", "--json")
-    found = find(done.json["doctor"]["checks"], check)
-    assert (found["status"], done.code) == (status, code)
-    assert seen in found["seen"]
-    assert advice in found["advice"]
-    assert found["means"]
+    entry = find(done.json["doctor"]["checks"], check)
+    assert (entry["status"], done.code) == (status, code)
+    assert seen in entry["seen"]
+    assert advice in entry["advice"]
+    assert entry["means"]
     assert done.json["doctor"]["good"] == (code == 0)
     assert done.json["doctor"]["calls"] <= 12
 
@@ -213,13 +214,13 @@ def test_an_endpoint_that_does_not_answer_is_named(
     done = call(*words, "--json")
     checks = done.json["doctor"]["checks"]
     assert done.code == 3
-    assert [one["check"] for one in checks if one["status"] == "failed"] == [check]
+    assert [entry["check"] for entry in checks if entry["status"] == "failed"] == [check]
     assert (seen in checks[-1]["seen"], advice in checks[-1]["advice"]) == (True, True)
     assert checks[-1]["means"]
     assert (done.json["doctor"]["calls"], done.json["doctor"]["answered"]) == (3, False)
-    told = call(*words)
-    assert KEY not in done.out + done.err + told.out + told.err
-    assert f"\n  ✗ failed   {check}" in told.out
+    plain = call(*words)
+    assert KEY not in done.out + done.err + plain.out + plain.err
+    assert f"\n  ✗ failed   {check}" in plain.out
 
 
 def test_where_nothing_listens_the_server_is_named_that_should(call: Call) -> None:
@@ -229,7 +230,7 @@ def test_where_nothing_listens_the_server_is_named_that_should(call: Call) -> No
     done = call("doctor", f"http://127.0.0.1:{port}/v1#test")
     assert done.code == 3
     assert "cannot connect to `127.0.0.1`: Connection refused" in " ".join(done.out.split())
-    assert "do: check the address, and that the endpoint is up\n" in done.out
+    assert "do: check the address, and whether the endpoint is running\n" in done.out
     assert "failed: 1 error, 0 warnings; 3 calls, 0 + 0 tokens" in done.out
 
 
@@ -244,9 +245,9 @@ def test_an_address_without_its_version_is_corrected(call: Call, server: TestSer
 def test_a_key_that_is_not_sent_is_asked_for(call: Call, server: TestServer) -> None:
     """Without a key, the environment value is named that would hold it."""
     server.change(api_key="another")
-    found = call("doctor", f"{server.url}#test", "--json").json["doctor"]["checks"][-1]
-    assert "requires an API key, but none was sent" in found["seen"]
-    assert found["advice"] == "put a key into the environment variable `ANSWERKEY_API_KEY`"
+    last = call("doctor", f"{server.url}#test", "--json").json["doctor"]["checks"][-1]
+    assert "requires an API key, but none was sent" in last["seen"]
+    assert last["advice"] == "put a key into the environment variable `ANSWERKEY_API_KEY`"
 
 
 def test_a_provider_elsewhere_is_given_its_own_key(
@@ -255,15 +256,15 @@ def test_a_provider_elsewhere_is_given_its_own_key(
     """With `<PROVIDER>_BASE_URL`, the variable is named that the provider's key is read from."""
     server.change(api_key="another")
     monkeypatch.setenv("HUGGINGFACE_BASE_URL", server.url)
-    found = call("doctor", "huggingface/test", "--json").json["doctor"]["checks"][-1]
-    assert found["advice"] == "put a key into the environment variable `HF_TOKEN`"
+    last = call("doctor", "huggingface/test", "--json").json["doctor"]["checks"][-1]
+    assert last["advice"] == "put a key into the environment variable `HF_TOKEN`"
 
 
 def test_a_model_that_is_not_listed_is_a_warning(call: Call, server: TestServer) -> None:
     """Servers that answer to any name are told by their list of models."""
-    found = call("doctor", f"{server.url}#my-model", "--json").json["doctor"]["checks"]
-    assert find(found, "model")["status"] == "warning"
-    assert find(found, "model")["advice"] == "models there: `test`"
+    checks = call("doctor", f"{server.url}#my-model", "--json").json["doctor"]["checks"]
+    assert find(checks, "model")["status"] == "warning"
+    assert find(checks, "model")["advice"] == "models there: `test`"
 
 
 @pytest.mark.parametrize(
@@ -316,8 +317,8 @@ def test_some_questions_that_are_refused_are_a_warning(server: TestServer) -> No
 def task(tmp_path: Any) -> list[str]:  # noqa: ANN401 - a path
     """Return the arguments of a task with the default rule."""
     (tmp_path / "task.yaml").write_text(json.dumps(QUIZ))
-    asked = {"colour?": "B", "legs": "D", "x": "A"}
-    rows = [{"question": text, "answer": answer} for text, answer in asked.items()]
+    truths = {"colour?": "B", "legs": "D", "x": "A"}
+    rows = [{"question": text, "answer": answer} for text, answer in truths.items()]
     write_rows(tmp_path / "rows.jsonl", rows * 3)
     return ["task.yaml", "--dataset", "rows.jsonl"]
 
@@ -329,8 +330,8 @@ def test_tasks_bring_questions_and_rules(call: Call, server: TestServer, task: l
     assert (good["task"], good["good"]) == ("quiz", True)
     seen = "`first_character` reads 3 of 3 replies, 3 right"
     assert find(good["checks"], "one letter")["seen"].startswith(seen)
-    asked = [request.body for request in server.asked.requests if request.body]
-    assert [(one["max_tokens"], one["messages"][0]["content"]) for one in asked[:3]] == [
+    bodies = [request.body for request in server.asked.requests if request.body]
+    assert [(body["max_tokens"], body["messages"][0]["content"]) for body in bodies[:3]] == [
         (8, "colour?"),
         (8, "legs"),
         (8, "x"),
@@ -343,8 +344,8 @@ def test_tasks_bring_questions_and_rules(call: Call, server: TestServer, task: l
 
 def test_a_run_file_brings_its_generation_parameters(server: TestServer, task: list[str]) -> None:
     """What the file says of a task is sent with its questions."""
-    stated = {"task_key": "quiz", "generation": {"max_tokens": 9, "top_p": 0.5}}
-    run = {"tasks": [QUIZ], "evaluation": {"key": "e", "task_specifications": [stated]}}
+    specification = {"task_key": "quiz", "generation": {"max_tokens": 9, "top_p": 0.5}}
+    run = {"tasks": [QUIZ], "evaluation": {"key": "e", "task_specifications": [specification]}}
     examine(f"{server.url}#test", run, dataset=task[-1])
     bodies = [request.body for request in server.asked.requests if request.body]
     assert [(body["max_tokens"], body["top_p"]) for body in bodies[:3]] == [(9, 0.5)] * 3
@@ -391,8 +392,8 @@ def test_a_task_of_log_probabilities_needs_them(server: TestServer, task: list[s
 def test_longer_replies_are_a_note(call: Call, server: TestServer, task: list[str]) -> None:
     """What the scorer reads is good enough for it."""
     server.change(lambda messages: f"{say(messages)}. It is so.")
-    found = call("doctor", f"{server.url}#test", *task, "--json").json["doctor"]
-    assert (find(found["checks"], "one letter")["status"], found["good"]) == ("note", True)
+    report = call("doctor", f"{server.url}#test", *task, "--json").json["doctor"]
+    assert (find(report["checks"], "one letter")["status"], report["good"]) == ("note", True)
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_accuracy_with_its_error_and_interval(call: Call, folder: Path) -> None:
 def test_error_clustered_by_subject(call: Call, folder: Path) -> None:
     """0.019331 with the correction for 57 clusters."""
     shown = call("show", folder / OPUS, "--cluster-by", "subject", "--digits", "6").out
-    line = next(one for one in shown.splitlines() if one.startswith("  Accuracy"))
+    line = next(row for row in shown.splitlines() if row.startswith("  Accuracy"))
     assert line.split()[-2:] == ["0.019331", "14014"]
     assert "57 clusters" in shown
 
@@ -55,14 +55,14 @@ def test_macro_average_over_subjects(call: Call, folder: Path) -> None:
     """0.8458, beside the micro average 0.8504."""
     shown = call("show", folder / OPUS, "--group-by", "subject", "--digits", "4").out
     table = shown.split("Averages by subject")[1]
-    line = next(one for one in table.splitlines() if "Accuracy" in one)
+    line = next(row for row in table.splitlines() if "Accuracy" in row)
     assert line.split()[:3] == ["Accuracy", "0.8504", "0.8458"]
 
 
 def test_paired_difference(call: Call, folder: Path) -> None:
     """+0.002283, flips 831/799, exact p 0.44259."""
     shown = call("compare", folder / OPUS, folder / GPT4O, "--digits", "6", "--flips", "0").out
-    line = next(one for one in shown.splitlines() if one.startswith("  A - B"))
+    line = next(row for row in shown.splitlines() if row.startswith("  A - B"))
     assert line.split()[3] == "+0.002283"
     assert line.split()[-2:] == ["831/799", "0.44259"]
     assert "0.848152  14014\n" in shown

@@ -64,8 +64,8 @@ def test_cached_tokens_have_their_price(call: Call, server: BatchServer, words: 
     """In the summary, in `--json` and in the export; the third number of `--price` is theirs."""
     usage: dict[str, object] = {"prompt_tokens": 100, "completion_tokens": 10}
     usage["prompt_tokens_details"] = {"cached_tokens": 40}
-    said = {"choices": [{"message": {"role": "assistant", "content": "A"}}], "usage": usage}
-    server.change(Reply(body=json.dumps(said).encode()))
+    body = {"choices": [{"message": {"role": "assistant", "content": "A"}}], "usage": usage}
+    server.change(Reply(body=json.dumps(body).encode()))
     words = [*words, "--num-samples", "10", "--cache-policy", "reuse"]
     done = call("run", *words, "--out", "here", "--price", "1:2:0.1", "--json")
     calls = done.json["tasks"][0]["calls"]["solve"]
@@ -76,13 +76,13 @@ def test_cached_tokens_have_their_price(call: Call, server: BatchServer, words: 
     assert "  tokens   1000 prompt (400 of them cached) + 100 completion\n" in shown
     assert call("export", "here", "--to", "every_eval_ever", "-o", "there").code == 0
     rows = Path("there").read_text().splitlines()
-    told = {
+    tokens = {
         "input_tokens": 100,
         "output_tokens": 10,
         "total_tokens": 110,
         "input_tokens_cache_read": 40,
     }
-    assert [json.loads(row)["token_usage"] for row in rows] == [told] * 10
+    assert [json.loads(row)["token_usage"] for row in rows] == [tokens] * 10
     for folder, cost in (("here", calls["cost"] / 10), ("again", 0.0)):  # again: from the cache
         if folder == "again":
             assert call("run", *words, "--out", folder, "--price", "1:2:0.1").code == 0
@@ -256,11 +256,11 @@ def test_a_batch_has_the_numbers_of_single_calls_and_costs_half(
     assert all("batch" in path.lower() or "files" in path for path in server.asked.by_path)
     single = call("run", *plan).json["tasks"][0]
     assert batch["metrics"] == single["metrics"]
-    costs = [one["calls"]["solve"].pop("cost") for one in (batch, single)]
+    costs = [result["calls"]["solve"].pop("cost") for result in (batch, single)]
     assert 0 < costs[0] == pytest.approx(costs[1] / 2, abs=1e-6)
     plan[plan.index(words[-1])] += "?max_tokens=5"
     planned = [call("run", *plan, "--dry-run", *more).json for more in (["--batch"], [])]
-    dry = [one["dry_run"]["tasks"][0] for one in planned]
+    dry = [result["dry_run"]["tasks"][0] for result in planned]
     assert 0 < dry[0]["cost"] == dry[1]["cost"] / 2
     for calls in (batch["calls"]["solve"], single["calls"]["solve"]):
         calls["latency"] = None
@@ -289,14 +289,14 @@ def test_a_batch_under_way_is_collected_by_resume(
     ) as process:
         wait_for_look(server, process, api)
         process.send_signal(how)
-        _, said = process.communicate(timeout=300)
+        _, errors = process.communicate(timeout=300)
     if how != signal.SIGKILL:
         assert process.returncode == 128 + how
         goes_on = (
             "warning: the batch `batch_1` of 120 calls goes on at the endpoint, and is paid for\n"
         )
-        assert goes_on in said
-        assert said.endswith("\nto continue: answerkey resume half\n")
+        assert goes_on in errors
+        assert errors.endswith("\nto continue: answerkey resume half\n")
     early = call("resume", "half", "--no-batch")
     assert early.code == 2
     assert "the batch `batch_1` is under way" in early.err
@@ -332,7 +332,7 @@ LASTING = [
 ]
 
 
-@pytest.mark.parametrize(("status", "body", "code", "said"), LASTING)
+@pytest.mark.parametrize(("status", "body", "code", "message"), LASTING)
 def test_what_holds_for_every_call_ends_the_run_at_the_first_reply(
     call: Call,
     server: BatchServer,
@@ -340,7 +340,7 @@ def test_what_holds_for_every_call_ends_the_run_at_the_first_reply(
     status: int,
     body: bytes,
     code: str,
-    said: str,
+    message: str,
 ) -> None:
     """Nothing is asked twice.
 
@@ -351,7 +351,7 @@ def test_what_holds_for_every_call_ends_the_run_at_the_first_reply(
     assert ended.code == 3
     error = ended.json["errors"][0]
     assert error["code"] == code
-    assert error["message"].startswith(f"`127.0.0.1` {said}")
+    assert error["message"].startswith(f"`127.0.0.1` {message}")
     assert "`answerkey resume` continues" in error["hint"]
     assert set(server.asked.by_prompt.values()) == {1}
     assert server.asked.total <= 8
@@ -373,8 +373,8 @@ def test_a_run_goes_on_where_no_cluster_is(call: Call, server: BatchServer, word
     run["options"] |= {"engine": "ray", "ray_address": "127.0.0.1:9"}
     Path("half/run.json").write_text(json.dumps(run))
     assert "error[E601]" in call("resume", "half").err
-    other = call("resume", "half", "--ray-address", "127.0.0.1:10")
-    assert "cannot reach the Ray cluster at `127.0.0.1:10`" in other.err
+    elsewhere = call("resume", "half", "--ray-address", "127.0.0.1:10")
+    assert "cannot reach the Ray cluster at `127.0.0.1:10`" in elsewhere.err
     assert call("resume", "half", "--engine", "local").code == 0
     assert server.asked.total == 120
 
@@ -391,7 +391,7 @@ def test_a_mute_cluster_is_gone(call: Call, words: Words, monkeypatch: pytest.Mo
 
 
 def run_with_files(most: int, *words: str) -> subprocess.CompletedProcess[str]:
-    """Carry out a command in a process that may have so many files open."""
+    """Run a command in a process with a limit on open files."""
     limit = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({most}, {most}))"
     with start(*words, first=limit) as process:
         out, err = process.communicate(timeout=120)
@@ -414,7 +414,7 @@ def test_few_files_are_told_and_enough(server: BatchServer, words: Words) -> Non
 
 
 def test_a_process_that_may_open_next_to_nothing_says_so(words: Words) -> None:
-    """It is no bug of ours: exit code 2, and what to do."""
+    """It is not reported as a bug: exit code 2, with a hint."""
     done = run_with_files(12, "run", *words, "--out", "here")
     assert done.returncode == 2
     assert "ulimit -n" in done.stderr
@@ -461,17 +461,17 @@ def test_several_models_end_with_what_failed(call: Call, server: BatchServer, wo
     assert "  http://127.0.0.1:9/v1#down " in done.out.split("Comparison\n")[1]
     assert "\nerror[E306]: `http://127.0.0.1:9/v1#down` cannot be reached: " in done.err
     assert done.err.endswith("to continue: answerkey resume all\n")
-    asked = server.asked.total
+    calls = server.asked.total
     again = call("resume", "all", "--json")
-    assert (again.code, server.asked.total) == (3, asked)
-    statuses = [one["run"]["status"] for one in again.json["runs"]]
+    assert (again.code, server.asked.total) == (3, calls)
+    statuses = [entry["run"]["status"] for entry in again.json["runs"]]
     assert statuses == ["complete", "complete", "incomplete"]
     assert again.json["resume"] == "answerkey resume all"
     assert again.json["errors"][0]["code"] == "E306"
     compared = call("compare", "all", "--json")
     assert compared.code == 0
-    assert [one["label"] for one in compared.json["comparison"]["tasks"][0]["runs"]] == [
-        one["run"]["path"].rpartition("/")[2] for one in again.json["runs"][:2]
+    assert [entry["label"] for entry in compared.json["comparison"]["tasks"][0]["runs"]] == [
+        entry["run"]["path"].rpartition("/")[2] for entry in again.json["runs"][:2]
     ]
     assert "3-http-127.0.0.1-9-v1-down` is left out: it is incomplete" in compared.err
     assert call("report", "all", "-o", "page.html").code == 0

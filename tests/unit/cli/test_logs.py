@@ -35,11 +35,11 @@ def write(name: str, *rows: object) -> str:
 @pytest.mark.parametrize("name", ["inspect.eval", "inspect.json", "lm-eval"])
 def test_a_log_is_scored_as_it_lies(call: Call, name: str) -> None:
     """As a file or a folder; what the import says is told."""
-    given = LOGS / name
-    shutil.copytree(given, name) if given.is_dir() else shutil.copy(given, name)
+    log = LOGS / name
+    shutil.copytree(log, name) if log.is_dir() else shutil.copy(log, name)
     done = call("score", name, "--json")
     assert (done.code, done.json["run"]["status"]) == (0, "complete")
-    assert f"{name}: log ({'lm-eval' if given.is_dir() else 'inspect'})" in done.err
+    assert f"{name}: log ({'lm-eval' if log.is_dir() else 'inspect'})" in done.err
 
 
 def test_a_file_of_questions_is_no_log(call: Call) -> None:
@@ -81,12 +81,12 @@ def test_a_warning_about_a_log_is_said_once_and_its_hint_works(call: Call) -> No
     done = call("score", "lm")
     assert done.err.startswith(
         "lm: log (lm-eval)\n"
-        "warning: task `made_text`: filter `strict` is taken; others: `loose`\n"
+        "warning: task `made_text`: filter `strict` is used; others: `loose`\n"
         "  --> lm\n"
-        "  = help: `--task made_text --score exact_match,loose` takes another\n"
+        "  = help: `--task made_text --score exact_match,loose` uses another\n"
     )
-    (words,) = re.findall(r"help: `(.+)` takes another", done.err)
-    theirs = call("score", "lm", *words.split(), "--json").json["tasks"][0]["tally"]["theirs"]
+    (words,) = re.findall(r"help: `(.+)` uses another", done.err)
+    theirs = call("score", "lm", *words.split(), "--json").json["tasks"][0]["tally"]["imported"]
     assert (theirs["compared"], theirs["both_right"], theirs["both_wrong"]) == (8, 5, 2)
 
 
@@ -115,9 +115,9 @@ def test_another_provider_of_a_promptfoo_log_can_be_scored(call: Call) -> None:
     rows = [promptfoo_row(0, "A"), promptfoo_row(0, "B", promptIdx=1, provider={"id": "other"})]
     Path("res.json").write_text(json.dumps(whole(*rows)))
     done = call("score", "res.json")
-    assert "`--column provider=NAME` and `--column prompt=LABEL` take another\n" in done.err
-    other = call("score", "res.json", "--column", "provider=other", "--json").json["tasks"][0]
-    assert other["metrics"][0]["value"] == 1.0
+    assert "`--column provider=NAME` and `--column prompt=LABEL` select another\n" in done.err
+    second = call("score", "res.json", "--column", "provider=other", "--json").json["tasks"][0]
+    assert second["metrics"][0]["value"] == 1.0
 
 
 def test_a_batch_is_scored_with_its_questions(call: Call) -> None:
@@ -138,5 +138,5 @@ def test_a_hint_of_a_log_that_is_shown_names_the_command_with_its_option(call: C
     Path("log.json").write_text(SEVERAL)
     done = call("show", "log.json")
     assert done.code == 2
-    said = "`--single-answers` leaves them out and takes the other 1; "
-    assert f"{said}these are options of `answerkey score log.json`\n" in done.err
+    hint = "`--single-answers` leaves them out and imports the other 1; "
+    assert f"{hint}these are options of `answerkey score log.json`\n" in done.err

@@ -36,9 +36,9 @@ def test_explain_as_json(call: Call, project: Path, run_folder: Path) -> None:
 
     What the run folder holds is there without the dataset, with a warning.
     """
-    (found,) = call("explain", run_folder, "4", "--json").json["samples"]
-    assert (found["sample_id"], found["completion"]) == ("000004", "\x1b[31mB")
-    score = found["scores"]["string_equals_mcqa"]
+    (sample,) = call("explain", run_folder, "4", "--json").json["samples"]
+    assert (sample["sample_id"], sample["completion"]) == ("000004", "\x1b[31mB")
+    score = sample["scores"]["string_equals_mcqa"]
     assert (score["metadata"]["validity_reason"], score["why"][:7]) == ("NOT_A_CHOICE", "INVALID")
     (project / "rows.jsonl").unlink()
     shown = call("explain", run_folder, "000002")
@@ -153,16 +153,16 @@ def test_a_table_may_have_thousands_of_columns(call: Call, project: Path, form: 
     assert call("score", *words).code == 0
     done = call("export", "wide", "--to", "csv", "-o", "out.csv")
     assert done.code == 0, done.err
-    told = pl.read_csv("out.csv", infer_schema=False).select(names)
-    assert told.rows() == [tuple(f"'={row}{name}" for name in names) for row in range(2)]
+    rows = pl.read_csv("out.csv", infer_schema=False).select(names)
+    assert rows.rows() == [tuple(f"'={row}{name}" for name in names) for row in range(2)]
 
 
 def read_overview(path: str) -> dict[str, Any]:
     """Return the first block of a report."""
     text = Path(path).read_text(encoding="utf-8")
-    found = re.search(r'id="ak-overview">(.*?)</script>', text, re.DOTALL)
-    assert found is not None
-    overview: dict[str, Any] = json.loads(found[1])
+    match = re.search(r'id="ak-overview">(.*?)</script>', text, re.DOTALL)
+    assert match is not None
+    overview: dict[str, Any] = json.loads(match[1])
     return overview
 
 
@@ -175,9 +175,9 @@ def test_a_report_is_named_after_its_run(call: Call, run_folder: Path) -> None:
     assert (done.code, done.out) == (0, "")
     assert re.fullmatch(r"done\.html: [\d.]+ kB, 4 rows embedded\n", done.err)
     assert read_overview("done.html")["runs"][0]["label"] == "done"
-    told = call("report", run_folder, "--max-samples", "2", "--json").json["report"]
+    report = call("report", run_folder, "--max-samples", "2", "--json").json["report"]
     size = Path("done.html").stat().st_size
-    assert told == {"file": "done.html", "bytes": size, "runs": 1, "rows": 4, "embedded": 2}
+    assert report == {"file": "done.html", "bytes": size, "runs": 1, "rows": 4, "embedded": 2}
     Path("x.html").write_text("old", encoding="utf-8")
     quiet = call("report", run_folder, "-o", "x.html", "-q")
     assert (quiet.code, quiet.out, quiet.err) == (0, "", "")

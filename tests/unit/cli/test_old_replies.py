@@ -109,8 +109,8 @@ def test_changed_replies_are_asked_again(call: Call, server: TestServer, words: 
     assert (done.code, read_accuracy(done), server.asked.total) == (0, 0.25, 7)
     assert done.json["tasks"][0]["reused"].startswith("33 of 40 replies were reused from the cache")
     cache = f"the call cache `{CACHE.absolute()}`"
-    told = f"warning: 7 records of {cache} changed on disk and are asked again"
-    assert done.json["notices"][0].startswith(told)
+    notice = f"warning: 7 records of {cache} are damaged, and their calls are made again"
+    assert done.json["notices"][0].startswith(notice)
     assert (call("run", *words, "--json").json["notices"], server.asked.total) == ([], 7)
 
 

@@ -46,13 +46,13 @@ REFUSED = [
     ("view nowhere", "E501", "nowhere", ""),
     *((f"view small/done --port {port}", "E119", "--port", "") for port in ("-1", "65536", "x")),
     ("schema tsk", "E119", "'task', 'run', 'dataset', 'model'", ""),
-    ("init small", "E119", "`small/task.yaml` is there already; nothing was written",
+    ("init small", "E119", "`small/task.yaml` already exists; nothing was written",
     "a new or empty"),
     ("init other --dataset small", "E119", "`--dataset small` is no data file",
     "add `--task NAME`"),
     ("tasks show mlu", "E113", "there is no ready-made task `mlu`", "did you mean `mmlu`?"),
-    ("import auto nowhere", "E201", "there is no log `nowhere`", ""),
-    ("import inspct small/rows.jsonl", "E119", "there is no kind of log `inspct`", ""),
+    ("import auto nowhere", "E201", "the log `nowhere`", ""),
+    ("import inspct small/rows.jsonl", "E119", "unknown kind of log `inspct`", ""),
     ("import plain small/rows.jsonl --column x", "E119", "not of the form `PART=NAME`", ""),
     ("import plain small/rows.jsonl --allow-failed x", "E119",
     "neither a number of rows nor a share", ""),
@@ -87,8 +87,8 @@ def test_a_command_that_cannot_be_done_is_explained(
     refused = call(*line.split())
     assert refused.code == 2
     assert refused.err.startswith(f"error[{code}]: ")
-    said, _, help_said = refused.err.partition("  = help: ")
-    assert (message in said, hint in help_said) == (True, True), refused.err
+    explanation, _, help_said = refused.err.partition("  = help: ")
+    assert (message in explanation, hint in help_said) == (True, True), refused.err
     assert "--json" in line or refused.out == ""
     assert call(*line.split(), "--json").json["errors"][0]["code"] == code
     assert [path for path in sorted(folder.rglob("*")) if path.name != "imported"] == before

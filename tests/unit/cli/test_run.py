@@ -120,8 +120,8 @@ def test_several_models_are_compared(call: Call, quick: str) -> None:
     assert "Each cell: the main metric (shares in %), its 95 % interval, rank." in table
     assert [line.split()[0] for line in table.splitlines()[2:4]] == names
     assert "  answerkey compare both  " in done.err
-    told = call("run", quick, *models, "--json").json
-    assert [one["tasks"][0]["model"]["name"] for one in told["runs"]] == names
+    printed = call("run", quick, *models, "--json").json
+    assert [run["tasks"][0]["model"]["name"] for run in printed["runs"]] == names
 
 
 @pytest.mark.parametrize("name", ["builtin/longst", "openai/gpt-4.1-nano", "my-modle"])
@@ -146,8 +146,8 @@ def test_a_project_without_mistakes_passes(call: Call, words: Words) -> None:
     checked = call("check", *words)
     assert checked.code == 0
     assert checked.out == "passed: 0 errors, 0 warnings; 1 task, 4 rows checked\n"
-    told = call("check", *words, "--json").json["check"]
-    assert (told["good"], told["tasks"][0]["rows"]) == (True, 4)
+    result = call("check", *words, "--json").json["check"]
+    assert (result["good"], result["tasks"][0]["rows"]) == (True, 4)
 
 
 def test_every_mistake_is_found_at_once(call: Call, project: Path, words: Words) -> None:
@@ -164,7 +164,7 @@ def test_every_mistake_is_found_at_once(call: Call, project: Path, words: Words)
     (project / "task.yaml").write_text(TASK, encoding="utf-8")
     write_rows(project / "rows.jsonl", [{"answer": "E", "completion": "A"}])
     bad = call("check", *words, "--json")
-    assert (bad.code, [one["code"] for one in bad.json["errors"]]) == (2, ["E204"])
+    assert (bad.code, [error["code"] for error in bad.json["errors"]]) == (2, ["E204"])
 
 
 @pytest.fixture
@@ -189,6 +189,6 @@ def test_resume_finds_runs_by_name(call: Call, stopped: Path) -> None:
     """A name below `runs` and `latest` will do."""
     Path("runs").mkdir()
     stopped.rename("runs/half")
-    found = call("resume", "half", "--json").json["run"]
-    assert (found["path"], found["status"]) == ("runs/half", "complete")
+    run = call("resume", "half", "--json").json["run"]
+    assert (run["path"], run["status"]) == ("runs/half", "complete")
     assert call("resume", "latest").code == 0

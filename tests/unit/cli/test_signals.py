@@ -53,14 +53,14 @@ def test_a_signal_ends_a_live_run_and_nothing_is_paid_twice(
     with start(*words, "--json") as process:
         wait_until(lambda: server.asked.answered >= 20, process)
         process.send_signal(how)
-        out, said = process.communicate(timeout=SECONDS)
+        out, errors = process.communicate(timeout=SECONDS)
     assert process.returncode == 128 + how
     resume = "answerkey resume half"
-    told = json.loads(out)
-    assert [(one["code"], one["message"]) for one in told["errors"]] == [(None, ENDS[how])]
-    assert told["resume"] == resume
-    assert said.endswith(f"{ENDS[how]}\nto continue: {resume}\n")
-    assert "Traceback" not in said
+    printed = json.loads(out)
+    assert [(error["code"], error["message"]) for error in printed["errors"]] == [(None, ENDS[how])]
+    assert printed["resume"] == resume
+    assert errors.endswith(f"{ENDS[how]}\nto continue: {resume}\n")
+    assert "Traceback" not in errors
     stopped = json.loads(Path("half/run.json").read_text())
     assert stopped["status"] == "incomplete"
     assert stopped["stopped"] == {"code": None, "message": ENDS[how]}
@@ -102,14 +102,14 @@ def test_calls_that_hang_are_cut_off(
         assert process.poll() is None
         if is_repeated:
             process.send_signal(signal.SIGINT)
-        out, said = process.communicate(timeout=SECONDS)
+        out, errors = process.communicate(timeout=SECONDS)
     answered = server.asked.answered
-    assert "stopping: waiting up to 5 s for replies under way (" in said
+    assert "stopping: waiting up to 5 s for replies under way (" in errors
     if is_repeated:
-        assert (process.returncode, out, "interrupted" in said) == (130, "", False)
+        assert (process.returncode, out, "interrupted" in errors) == (130, "", False)
     else:
         assert (process.returncode, json.loads(out)["resume"]) == (143, "answerkey resume half")
-        assert said.endswith("interrupted by SIGTERM\nto continue: answerkey resume half\n")
+        assert errors.endswith("interrupted by SIGTERM\nto continue: answerkey resume half\n")
         calls = json.loads(Path("half/run.json").read_text())["tasks"][0]["calls"]["solve"]["calls"]
         assert calls == answered
     server.change(faults={})
@@ -158,9 +158,9 @@ def test_the_journal_of_a_run_on_shared_storage_is_published_at_once(
         process.send_signal(signal.SIGTERM)
         wait_until(lambda: count_published(bucket) >= 5, process)
         assert process.poll() is None
-        _, said = process.communicate(timeout=SECONDS)
+        _, errors = process.communicate(timeout=SECONDS)
     assert process.returncode == 143
-    assert said.endswith(f"to continue: answerkey resume {bucket.url}/half\n")
+    assert errors.endswith(f"to continue: answerkey resume {bucket.url}/half\n")
     kept = count_published(bucket)
     assert 5 <= kept <= server.asked.answered
     server.change(faults={})
@@ -175,18 +175,18 @@ def test_a_command_that_waits_for_its_dataset_is_ended(words: list[str], verb: s
     """Whatever a command does, a signal ends it, in words."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         dataset = f"http://127.0.0.1:{listener.getsockname()[1]}/rows.jsonl"
-        rest = words[-4:] if verb == "run" else []
-        with start(verb, "task.yaml", "--dataset", dataset, "--json", *rest) as process:
+        model = words[-4:] if verb == "run" else []
+        with start(verb, "task.yaml", "--dataset", dataset, "--json", *model) as process:
             listener.settimeout(SECONDS)
             connection, _ = listener.accept()
             with connection:
                 process.send_signal(signal.SIGTERM)
-                printed, said = process.communicate(timeout=SECONDS)
+                printed, errors = process.communicate(timeout=SECONDS)
     assert process.returncode == 143
-    told = json.loads(printed)
-    assert [one["message"] for one in told["errors"]] == ["interrupted by SIGTERM"]
-    assert "resume" not in told
-    assert said.strip() == "interrupted by SIGTERM"
+    result = json.loads(printed)
+    assert [error["message"] for error in result["errors"]] == ["interrupted by SIGTERM"]
+    assert "resume" not in result
+    assert errors.strip() == "interrupted by SIGTERM"
     assert not Path("half").exists()
 
 
@@ -202,12 +202,12 @@ def test_a_viewer_ends_with_a_signal(run_folder: Path, how: signal.Signals) -> N
         while not first.endswith("\n}\n"):
             first += process.stdout.readline()
         process.send_signal(how)
-        rest, said = process.communicate(timeout=SECONDS)
+        remainder, errors = process.communicate(timeout=SECONDS)
     assert process.returncode == (0 if how == signal.SIGINT else 128 + how)
-    told = json.loads(first + rest)["view"]
-    assert told["url"].startswith(f"http://127.0.0.1:{told['port']}/?token=")
-    assert told["folder"] == str(run_folder)
-    assert said.strip() == ("" if how == signal.SIGINT else ENDS[how])
+    view = json.loads(first + remainder)["view"]
+    assert view["url"].startswith(f"http://127.0.0.1:{view['port']}/?token=")
+    assert view["folder"] == str(run_folder)
+    assert errors.strip() == ("" if how == signal.SIGINT else ENDS[how])
 
 
 def test_a_terminal_that_is_closed_ends_the_run(server: TestServer, words: list[str]) -> None:
@@ -239,7 +239,7 @@ def test_a_terminal_that_is_closed_ends_the_run(server: TestServer, words: list[
 
 ANOTHER = """
 import signal, sys
-from answerkey.cli import catch_faults
+from answerkey.cli import run_and_report
 
 def work():
     try:
@@ -251,7 +251,7 @@ def work():
 
 # Whoever runs the tests in the background has them ignore Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-sys.exit(catch_faults(work, ["run", "--json"]))
+sys.exit(run_and_report(work, ["run", "--json"]))
 """
 
 

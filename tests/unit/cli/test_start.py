@@ -22,16 +22,16 @@ from .conftest import Call
 
 UNUSED = {
     *("jinja2", "ruamel", "aiohttp"),
-    *(f"answerkey.{one}" for one in ("spec", "templates", "scorers", "models.client")),
+    *(f"answerkey.{part}" for part in ("spec", "templates", "scorers", "models.client")),
 }
 #: What the score of a task and recorded completions has no use for, and how many modules of ours it
 #: loads.
 UNSCORED = {
     *("aiohttp", "asyncio", "multiprocessing", "ray", "rich", "ssl"),
-    *(f"answerkey.models.{one}" for one in ("builtin", "calls", "client", "model", "providers")),
-    *(f"answerkey.spec.{one}" for one in ("data_file", "models", "parameters", "ready_made")),
-    *(f"answerkey.{one}" for one in ("spec.run_file", "spec.schema", "importers", "viewer")),
-    *(f"answerkey.{one}" for one in ("datasets.recognition", "evaluate.session", "reports.html")),
+    *(f"answerkey.models.{part}" for part in ("builtin", "calls", "client", "model", "providers")),
+    *(f"answerkey.spec.{part}" for part in ("data_file", "models", "parameters", "ready_made")),
+    *(f"answerkey.{part}" for part in ("spec.run_file", "spec.schema", "importers", "viewer")),
+    *(f"answerkey.{part}" for part in ("datasets.recognition", "evaluate.session", "reports.html")),
     "answerkey.metrics.classification",
 }
 MOST_MODULES = 120
@@ -85,7 +85,7 @@ def test_no_more_is_loaded_than_needed(commands: list[list[str]], unused: set[st
 def test_scoring_loads_no_more_than_it_needs(tmp_path: Path) -> None:
     """Nothing of live calls, of other metrics, of data files without a task.
 
-    And Python's end is short. Nobody looks through the packages that are installed, for plugins of
+    And Python's end is short. The installed packages are not searched for plugins of
     pydantic or of ours.
     """
     metrics = [{"type": "mean", "field": "is_correct", "name": "accuracy"}]
@@ -93,8 +93,8 @@ def test_scoring_loads_no_more_than_it_needs(tmp_path: Path) -> None:
     task = {"key": "t", "display_name": "t", "description": "t", "definition": definition}
     (tmp_path / "t.yaml").write_text(json.dumps(task))
     write_rows(tmp_path / "d.jsonl", [{"answer": letter} for letter in "ABA"])
-    said = ("A", "B. yes", "Answer: A")
-    write_rows(tmp_path / "c.jsonl", [{"completion": text} for text in said])
+    replies = ("A", "B. yes", "Answer: A")
+    write_rows(tmp_path / "c.jsonl", [{"completion": text} for text in replies])
     words = ["score", "t.yaml", "--dataset", "d.jsonl", "--completions", "c.jsonl", "--out", "r"]
     script = (
         "import gc, sys, importlib.metadata; importlib.metadata.entry_points = None;"
@@ -122,8 +122,8 @@ def test_init_makes_a_project_that_runs(call: Call) -> None:
         assert Path(f"mine/.schemas/{kind}.json").is_file()
     assert call("check", "mine").code == 0
     assert call("run", "mine", "-q").code == 0
-    told = call("init", "other", "--json").json
-    assert (told["folder"], "other/questions.jsonl" in told["files"]) == ("other", True)
+    printed = call("init", "other", "--json").json
+    assert (printed["folder"], "other/questions.jsonl" in printed["files"]) == ("other", True)
 
 
 @pytest.mark.parametrize("kind", ["task", "run", "dataset", "model"])
@@ -148,11 +148,12 @@ def test_tasks_lists_what_is_ready(call: Call) -> None:
     assert (listed.code, listed.err) == (0, "next: answerkey tasks show NAME\n")
     assert [line.split()[0] for line in listed.out.splitlines()[1:]] == list_ready_made()
     assert "mmlu_pro           12,032   1 to 10  11.12 %  en" in listed.out
-    assert [one["name"] for one in call("tasks", "--json").json["tasks"]] == list_ready_made()
-    (one,) = call("tasks", "show", "arc", "--json").json["tasks"]
-    assert (one["chance"], one["category"], one["licence"]) == (0.2502, "category", "CC BY-SA 4.0")
-    told = {"path": "allenai/ai2_arc", "name": "ARC-Challenge", "split": "test"}
-    assert one["hub"] == {**told, "revision": "210d026faf9955653af8916fad021475a3f00453"}
+    assert [task["name"] for task in call("tasks", "--json").json["tasks"]] == list_ready_made()
+    (task,) = call("tasks", "show", "arc", "--json").json["tasks"]
+    assert (task["chance"], task["category"]) == (0.2502, "category")
+    assert task["licence"] == "CC BY-SA 4.0"
+    source = {"path": "allenai/ai2_arc", "name": "ARC-Challenge", "split": "test"}
+    assert task["hub"] == {**source, "revision": "210d026faf9955653af8916fad021475a3f00453"}
 
 
 @pytest.mark.parametrize("words", [("show", "mmlu"), ("mmlu",), ("show", "MMLU")])
@@ -177,9 +178,9 @@ def test_tasks_shows_published_numbers_and_terms(call: Call) -> None:
     shown = call("tasks", "show", "gpqa").out
     assert "Idavidrein/gpqa, gpqa_diamond, train (it wants a token and accepted terms)" in shown
     assert "  expected    gpt-5.1-2025-11-13: 65.20% (Diamond, zero-shot with reasoning" in shown
-    (one,) = call("tasks", "show", "gpqa", "--json").json["tasks"]
-    assert (one["gated"], one["expected"][1]["value"]) == (True, 0.717)
-    assert one["expected"][1]["source"].endswith("/inspect_evals/gpqa/README.md")
+    (task,) = call("tasks", "show", "gpqa", "--json").json["tasks"]
+    assert (task["gated"], task["expected"][1]["value"]) == (True, 0.717)
+    assert task["expected"][1]["source"].endswith("/inspect_evals/gpqa/README.md")
 
 
 def test_a_ready_made_task_is_run_by_its_name(call: Call) -> None:
@@ -210,7 +211,7 @@ def test_a_ready_made_task_is_run_by_its_name(call: Call) -> None:
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """Return a table with replies and what somebody read in them."""
+    """Return a table with replies and the answers that a person read in them."""
     row = {"options": ["x", "yy"], "question": "Which?"}
     first = {"id": "a", "answer": "A", "output": "A", "pred": "A"}
     second = {"id": "b", "answer": "B", "output": "Well.", "pred": "B"}
@@ -236,12 +237,12 @@ def test_a_log_is_imported_and_run(call: Call, log: Path) -> None:
     assert "of 2 completions; right by the imported verdicts 100.00 %, by ours 50.00 %" in ran.out
     assert call("audit", "latest").code == 0
     explained = call("explain", "latest", "b").out
-    assert explained.endswith("Imported verdict\n  their_score   1.0\n  their_answer  B\n")
+    assert explained.endswith("Imported verdict\n  imported_score   1.0\n  imported_answer  B\n")
     (shown,) = call("explain", "latest", "b", "--json").json["samples"]
-    assert shown["theirs"]["their_answer"] == "B"
-    told = call("import", "plain", log, "--out", "here", "--json").json
-    assert (told["folder"], told["kind"], told["samples"]) == ("here", "plain", 2)
-    assert told["next"] == ["answerkey run here", "answerkey audit latest"]
+    assert shown["imported"]["imported_answer"] == "B"
+    printed = call("import", "plain", log, "--out", "here", "--json").json
+    assert (printed["folder"], printed["kind"], printed["samples"]) == ("here", "plain", 2)
+    assert printed["next"] == ["answerkey run here", "answerkey audit latest"]
 
 
 def test_what_is_broken_ends_the_import_unless_it_is_allowed(call: Call, log: Path) -> None:
@@ -263,13 +264,13 @@ def test_completions_alone_say_how_they_are_scored(call: Call, tmp_path: Path) -
     body = {"choices": [{"message": {"role": "assistant", "content": "A"}}]}
     line = {"custom_id": "a", "response": {"status_code": 200, "body": body}, "error": None}
     write_rows(tmp_path / "output.jsonl", [line])
-    said = (
+    advice = (
         "answerkey score TASK --dataset FILE --completions imported/output/output/completions.jsonl"
     )
-    assert f"next: {said}\n" in call("import", "auto", "output.jsonl").err
+    assert f"next: {advice}\n" in call("import", "auto", "output.jsonl").err
 
 
-def import_and_run(call: Call, model: str, said: str = "The answer is (A).") -> str:
+def import_and_run(call: Call, model: str, reply: str = "The answer is (A).") -> str:
     """Import a log of MMLU-Pro that this model wrote, run it as `runs/<model>` and return that."""
     row = {
         "question": "Which?",
@@ -278,7 +279,7 @@ def import_and_run(call: Call, model: str, said: str = "The answer is (A).") -> 
         "pred": "A",
         "category": "maps",
     }
-    rows = [{**row, "question_id": number, "model_outputs": said} for number in range(3)]
+    rows = [{**row, "question_id": number, "model_outputs": reply} for number in range(3)]
     file = f"model_outputs_{model}_5shots.json"
     Path(file).write_text(json.dumps(rows), encoding="utf-8")
     assert call("import", "mmlu-pro", file, "--out", f"of/{model}").code == 0
@@ -290,7 +291,7 @@ def test_a_model_has_its_own_name_everywhere(call: Call) -> None:
     """The name that the log has: in every command, in every file that is written, and in the
     viewer.
     """
-    name, other = "Qwen1.5-7B-Chat", "gemini-1.5-flash-002"
+    name, second = "Qwen1.5-7B-Chat", "gemini-1.5-flash-002"
     run = import_and_run(call, name)
     (task,) = call("import", "auto", f"model_outputs_{name}_5shots.json", "--json").json["tasks"]
     assert task["model"] == name
@@ -303,15 +304,15 @@ def test_a_model_has_its_own_name_everywhere(call: Call) -> None:
     assert {json.loads(line)["model_id"] for line in exported} == {name}
     assert call("rescore", run, "--out", "runs/later").code == 0
     assert f"completions  of {name}, recorded in" in call("show", "runs/later").out
-    assert [one["model"] for one in Catalog("runs").list()] == [name, name]
+    assert [entry["model"] for entry in Catalog("runs").list()] == [name, name]
     assert call("report", run, "-o", "page.html").code == 0
     page = Path("page.html").read_text(encoding="utf-8")
     assert f'"model": "{name}"' in page.replace('":"', '": "')
     assert "completions.jsonl" not in page
-    both = ("compare", run, import_and_run(call, other, said="The answer is (B)."))
-    told = call(*both, "--json").json["comparison"]["tasks"][0]["runs"]
-    assert [one["model"] for one in told] == [name, other]
-    assert all(f"  {one}  " in call(*both).out for one in (name, other))
+    compare = ("compare", run, import_and_run(call, second, reply="The answer is (B)."))
+    compared = call(*compare, "--json").json["comparison"]["tasks"][0]["runs"]
+    assert [entry["model"] for entry in compared] == [name, second]
+    assert all(f"  {entry}  " in call(*compare).out for entry in (name, second))
 
 
 def test_completions_of_the_caller_are_not_said_to_be_of_the_log(call: Call) -> None:
@@ -332,9 +333,9 @@ def caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the user's cache folder, with two entries of the call cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with closing(CallCache("reuse")) as cache:
-        asked = [ModelCall(key=key, sample_id=key, trial=0, messages=[]) for key in "ab"]
-        said = [Completion("A" * 2_000_000), Completion("B")]
-        cache.add(list(zip(asked, said, strict=True)))
+        calls = [ModelCall(key=key, sample_id=key, trial=0, messages=[]) for key in "ab"]
+        replies = [Completion("A" * 2_000_000), Completion("B")]
+        cache.add(list(zip(calls, replies, strict=True)))
     return tmp_path / "cache" / "answerkey"
 
 
@@ -351,9 +352,9 @@ def test_cache_shows_sizes(call: Call, caches: Path) -> None:
 
 def test_cache_as_json(call: Call, caches: Path) -> None:
     """The same as one object; sizes are in bytes."""
-    told = json.loads(call("cache", "--json").out)
+    printed = json.loads(call("cache", "--json").out)
     size = (caches / "calls.sqlite").stat().st_size
     path = str(caches / "calls.sqlite")
     calls = {"name": "calls", "path": path, "bytes": size, "entries": 2}
-    assert told["caches"][0] == calls
-    assert (told["folder"], told["bytes"], told["deleted"]) == (str(caches), size, False)
+    assert printed["caches"][0] == calls
+    assert (printed["folder"], printed["bytes"], printed["deleted"]) == (str(caches), size, False)

@@ -26,7 +26,7 @@ from answerkey.errors import DataError, Problems, SolverError, SpecError
 from answerkey.evaluate import run as evaluate_run
 from answerkey.evaluate.observer import CallProgress, Observer
 from answerkey.testing import Behaviour, TestServer
-from answerkey.text import Line, Span, line, make_visible
+from answerkey.text import Line, Span, make_visible
 
 from .conftest import Call, Terminal
 
@@ -69,8 +69,8 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
         }
         for place in range(4)
     ]
-    said = [{**row, "completion": HOSTILE if place else "A"} for place, row in enumerate(rows)]
-    write_rows(folder / "rows.jsonl", said)
+    answered = [{**row, "completion": HOSTILE if place else "A"} for place, row in enumerate(rows)]
+    write_rows(folder / "rows.jsonl", answered)
     for name in ("one", "two"):
         words = ["score", str(folder / "task.yaml"), "--dataset", str(folder / "rows.jsonl"), "-q"]
         assert main([*words, "--out", str(folder / f"{name}\x1b[31m\u202e")]) == 0
@@ -98,9 +98,9 @@ COMMANDS = {
 
 def name_words(folder: Path, command: str) -> list[str]:
     """Return the words of a command, with the paths of the project and its two runs."""
-    one, two = sorted(str(path.parent) for path in folder.glob("*/run.json"))
+    first, two = sorted(str(path.parent) for path in folder.glob("*/run.json"))
     names = {"TASK": f"{folder}/task.yaml", "ROWS": f"{folder}/rows.jsonl", "FOLDER": f"{folder}"}
-    names |= {"ONE": one, "TWO": two, "HOSTILE": HOSTILE}
+    names |= {"ONE": first, "TWO": two, "HOSTILE": HOSTILE}
     return [re.sub("[A-Z]+", lambda name: names[name[0]], word) for word in command.split()]
 
 
@@ -115,12 +115,12 @@ def test_no_text_from_data_commands_a_terminal(
     """
     words = name_words(hostile, COMMANDS[name])
     terminal = Terminal()
-    said = io.StringIO()  # no terminal for stderr: progress would move its cursor
+    errors = io.StringIO()  # no terminal for stderr: progress would move its cursor
     monkeypatch.setenv(colour, "1")
     monkeypatch.setattr("sys.stdout", terminal)
-    monkeypatch.setattr("sys.stderr", said)
+    monkeypatch.setattr("sys.stderr", errors)
     main(words)
-    printed = COLOUR.sub("", terminal.getvalue() + said.getvalue())
+    printed = COLOUR.sub("", terminal.getvalue() + errors.getvalue())
     assert printed
     assert [line for line in printed.split("\n") if make_visible(line) != line] == []
 
@@ -164,10 +164,10 @@ def test_colour_is_for_those_who_look(
     ("written", "shown"),
     [
         (
-            line(Span("bad", "bad"), " [red]news[/red] :smile:  "),
+            (Span("bad", "bad"), " [red]news[/red] :smile:  "),
             "\x1b[1;31mbad\x1b[0m [red]news[/red] :smile:\n",
         ),
-        (line("word " * 60 + "end"), "word " * 60 + "end\n"),
+        ("word " * 60 + "end", "word " * 60 + "end\n"),
     ],
 )
 def test_colour_changes_no_text(monkeypatch: pytest.MonkeyPatch, written: Line, shown: str) -> None:
@@ -228,10 +228,10 @@ def test_every_trouble_has_its_exit_code(
 
 def test_several_errors_are_shown_together(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both are on stderr, and both in the JSON object."""
-    both = Problems([SpecError("E107", "unknown key `x`"), DataError("E206", "no column `y`")])
-    monkeypatch.setattr(evaluate_run, "read_plan", raising(both))
+    problems = Problems([SpecError("E107", "unknown key `x`"), DataError("E206", "no column `y`")])
+    monkeypatch.setattr(evaluate_run, "read_plan", raising(problems))
     assert call("run", "x").err == "error[E107]: unknown key `x`\n\nerror[E206]: no column `y`\n"
-    assert [one["code"] for one in call("run", "x", "--json").json["errors"]] == ["E107", "E206"]
+    assert [row["code"] for row in call("run", "x", "--json").json["errors"]] == ["E107", "E206"]
 
 
 def test_our_bugs_show_tracebacks_on_demand(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,7 +294,7 @@ def test_the_exit_code_is_true_though_nobody_reads(
 
 
 def test_a_command_whose_streams_are_closed_ends_as_usual() -> None:
-    """`answerkey show nothing >&- 2>&-` is no bug of ours: exit code 2."""
+    """`answerkey show nothing >&- 2>&-` is not reported as a bug: exit code 2."""
     command = f"{sys.executable} -m answerkey show nothing <&- >&- 2>&-"
     assert subprocess.run(command, shell=True, check=False).returncode == 2  # noqa: S602 - of ours
 
@@ -329,7 +329,7 @@ def test_several_runs_are_a_block_of_bars(monkeypatch: pytest.MonkeyPatch) -> No
             scene = Scene(done=progress.done)
             monkeypatch.setattr(scene, "look", lambda progress=progress: progress)
             lane.follow(cast("Observer", scene))
-    drawn = [one.rstrip() for one in display.draw().plain.splitlines()]
+    drawn = [row.rstrip() for row in display.draw().plain.splitlines()]
     assert drawn[0] == "m  ━━━━━━━━━━━━────────────  50/100"
     assert drawn[1].startswith("  mmlu, 5.0 requests/s, 0:10 left, ")
     assert drawn[2:4] == ["builtin/random  ────────────────────────  0", "  waiting"]

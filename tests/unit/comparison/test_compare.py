@@ -21,13 +21,13 @@ RIGHT, WRONG, SAME = TRUTHS, "?" * 12, "A" * 12
 def test_the_difference_is_first_minus_second(make: Make) -> None:
     """Ten right against nine: flips are counted and named, and the exact test decides."""
     pair = ak.compare(make("a", "AABBAABBAA??"), make("b", "AABBAABB??B?")).pairs[0]
-    found = pair.difference
-    assert (pair.first, pair.second, found.n) == ("a", "b", 12)
-    assert (found.first, found.second, found.value) == pytest.approx((10 / 12, 9 / 12, 1 / 12))
+    value = pair.difference
+    assert (pair.first, pair.second, value.n) == ("a", "b", 12)
+    assert (value.first, value.second, value.value) == pytest.approx((10 / 12, 9 / 12, 1 / 12))
     assert (pair.first_only, pair.second_only) == (("q8", "q9"), ("q10",))
-    assert found.flips is not None
-    assert (found.flips.both, found.flips.neither) == (8, 1)
-    assert (found.p_exact, found.p_mid, pair.p_adjusted) == (1.0, 0.625, 1.0)
+    assert value.flips is not None
+    assert (value.flips.both, value.flips.neither) == (8, 1)
+    assert (value.p_exact, value.p_mid, pair.p_adjusted) == (1.0, 0.625, 1.0)
     assert not pair.is_significant()
 
 
@@ -55,13 +55,13 @@ def test_a_baseline_is_held_against_every_run(make: Make) -> None:
     good, bad = make("good", RIGHT), make("bad", WRONG)
     result = ak.compare(good, bad, baseline=good)
     assert result.baseline == "good"
-    assert [(one.first, one.second) for one in result.pairs] == [("bad", "good")]
+    assert [(p.first, p.second) for p in result.pairs] == [("bad", "good")]
     assert [pair.first for pair in result.find_regressions()] == ["bad"]
     assert ak.compare(good, baseline=bad).find_regressions() == []
 
 
 @pytest.mark.parametrize(
-    ("other", "message"),
+    ("rows", "message"),
     [
         (rows_of(SAME, "BABBAABBAABB"),
         "1 of 12 samples have another truth: `q0` is 'A' in `a` and 'B' in `b`"),
@@ -70,16 +70,16 @@ def test_a_baseline_is_held_against_every_run(make: Make) -> None:
         (rows_of(SAME)[:5], "7 samples of `a` are not in `b`"),
     ],
 )  # fmt: skip
-def test_other_samples_and_truths_are_refused(make: Make, other: list[Any], message: str) -> None:
+def test_other_samples_and_truths_are_refused(make: Make, rows: list[Any], message: str) -> None:
     """E508: a sample whose truth was changed is not the same question, and some are not all.
 
     On the samples that both have, runs are compared with `common`.
     """
-    runs = [make("a", SAME), make("b", other)]
+    runs = [make("a", SAME), make("b", rows)]
     with pytest.raises(RunError, match=message) as caught:
         ak.compare(*runs)
     assert caught.value.code == "E508"
-    if len(other) < 12:
+    if len(rows) < 12:
         assert "`--common`" in str(caught.value.hint)
         assert ak.compare(*runs, common=True).tasks[0].samples == 5
 
@@ -115,7 +115,7 @@ def test_categories_are_compared_one_by_one(make: Make, tmp_path: Path) -> None:
     columns = {"category": "xxxxxxyyyyyy", "level": "121212121212"}
     runs = [make("a", rows_of(RIGHT, **columns)), make("b", rows_of("AABBAA??????", **columns))]
     (pair,) = ak.compare(*runs).pairs
-    assert {label: one.value for label, one in pair.categories.items()} == {"x": 0.0, "y": 1.0}
+    assert {label: value.value for label, value in pair.categories.items()} == {"x": 0.0, "y": 1.0}
     assert list(ak.compare(*runs, by="level").pairs[0].categories) == ["1", "2"]
     with pytest.raises(DataError, match="has no column `categry`"):
         ak.compare(*runs, by="categry")
@@ -133,8 +133,8 @@ def test_clusters_decide_by_a_t_test(make: Make) -> None:
     The task's own `cluster_by` is used unless another is named.
     """
     runs = [
-        make(name, rows_of(said, passage="aabbccddeeff"), definition={"cluster_by": "passage"})
-        for name, said in (("a", "AABBAABBAA??"), ("b", "AABBAAB?????"))
+        make(name, rows_of(texts, passage="aabbccddeeff"), definition={"cluster_by": "passage"})
+        for name, texts in (("a", "AABBAABBAA??"), ("b", "AABBAAB?????"))
     ]
     result = ak.compare(*runs)
     evidence = result.pairs[0].difference.evidence
@@ -182,8 +182,8 @@ def test_two_runs_as_a_command(make: Make, call: Call, monkeypatch: pytest.Monke
 
     Within 80 cells.
     """
-    for name, said in (("good", RIGHT), ("middle", "AABBAABB????")):
-        make(name, rows_of(said, category="xyxyxyxyxyxy"))
+    for name, texts in (("good", RIGHT), ("middle", "AABBAABB????")):
+        make(name, rows_of(texts, category="xyxyxyxyxyxy"))
     monkeypatch.setenv("COLUMNS", "80")
     shown = call("compare", "runs/good", "middle")
     assert shown.code == 0
@@ -210,8 +210,8 @@ def test_several_runs_on_the_command_line(make: Make, call: Call) -> None:
 
     A regression fails when asked to, which needs a baseline.
     """
-    for name, said in (("good", RIGHT), ("middle", "AABBAABB????"), ("bad", WRONG)):
-        make(name, said)
+    for name, texts in (("good", RIGHT), ("middle", "AABBAABB????"), ("bad", WRONG)):
+        make(name, texts)
     shown = call("compare", "good", "middle", "bad", "--flips", "0").out
     assert "p (Holm): corrected for 3 comparisons; significant below 0.05" in shown
     assert "  better: A than C, B than C\n  not significant: A - B\n" in shown
@@ -221,9 +221,9 @@ def test_several_runs_on_the_command_line(make: Make, call: Call) -> None:
         assert call("compare", run, "--baseline", baseline, "--fail-on-regression").code == code
     refused = call("compare", "good", "bad", "--fail-on-regression")
     assert (refused.code, "`--baseline RUN`" in refused.err) == (2, True)
-    found = call("compare", "good", "bad", "--baseline", "bad", "--json").json["comparison"]
-    ((pair,),) = [task["pairs"] for task in found["tasks"]]
-    assert (found["baseline"], pair["first"], pair["second"]) == ("bad", "good", "bad")
+    compared = call("compare", "good", "bad", "--baseline", "bad", "--json").json["comparison"]
+    ((pair,),) = [task["pairs"] for task in compared["tasks"]]
+    assert (compared["baseline"], pair["first"], pair["second"]) == ("bad", "good", "bad")
     assert pair["n"] == 12
     assert (pair["difference"], pair["p"], pair["p_method"]) == (1.0, 2 / 2**12, "mcnemar_exact")
     assert pair["flips"] == {"both": 0, "first_only": 12, "second_only": 0, "neither": 0}
@@ -235,8 +235,8 @@ def test_clusters_and_what_is_refused_on_the_command_line(make: Make, call: Call
 
     Exit 2 with the reason.
     """
-    for name, said in (("a", RIGHT), ("b", "AABBAABB????")):
-        make(name, rows_of(said, passage="aabbccddeeff"))
+    for name, texts in (("a", RIGHT), ("b", "AABBAABB????")):
+        make(name, rows_of(texts, passage="aabbccddeeff"))
     make("five", rows_of(RIGHT, passage="aabbccddeeff")[:5])
     shown = call("compare", "a", "b", "--cluster-by", "passage").out
     assert "clustered by passage: 6 clusters" in shown

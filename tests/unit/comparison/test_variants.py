@@ -47,7 +47,7 @@ def test_every_variant_is_a_task_on_the_same_samples(tmp_path: Path, call: Calle
     files: dict[str, Any] = {"dataset": tmp_path / "rows.jsonl", "out": tmp_path / "out"}
     with TestServer(answer) as server:
         run = ak.run(task, model=f"{server.url}#m", **files)
-    values = {key: one.metrics["Accuracy"].value for key, one in run.tasks.items()}
+    values = {key: done.metrics["Accuracy"].value for key, done in run.tasks.items()}
     assert values == {"quiz": 0.5, "quiz-polite": 1.0, "quiz-shouted": 0.5}
     assert "q3!" in str(run.tasks["quiz-shouted"].completions["prompt"][3])
     (varied,) = describe_variants(run)
@@ -58,12 +58,12 @@ def test_every_variant_is_a_task_on_the_same_samples(tmp_path: Path, call: Calle
     assert [pair["difference"] for pair in pairs] == [-0.5, 0.0, 0.5]
     assert (pairs[0]["first"], pairs[0]["second"]) == ("base", "polite")
     assert pairs[0]["p_adjusted"] == pytest.approx(3 * 2 / 2**10)
-    said = call("show", run.path).out
-    assert "3 variants of the prompt" in said
-    assert "Accuracy  50.00 %  100.00 %  50.00 %  50.00 %  100.00 %  50.00 %" in said
-    found = call("show", run.path, "--json").json["variants"][0]
-    assert found["metrics"][0]["spread"] == 0.5
-    assert found["comparison"]["pairs"][0]["difference"] == -0.5
+    printed = call("show", run.path).out
+    assert "3 variants of the prompt" in printed
+    assert "Accuracy  50.00 %  100.00 %  50.00 %  50.00 %  100.00 %  50.00 %" in printed
+    variant = call("show", run.path, "--json").json["variants"][0]
+    assert variant["metrics"][0]["spread"] == 0.5
+    assert variant["comparison"]["pairs"][0]["difference"] == -0.5
 
 
 def test_an_incomplete_run_has_no_variants_summary(tmp_path: Path) -> None:
@@ -80,18 +80,18 @@ def test_an_incomplete_run_has_no_variants_summary(tmp_path: Path) -> None:
 
 
 def test_recorded_completions_are_those_of_the_task_itself(tmp_path: Path, call: Called) -> None:
-    """Variants are left out, and the user hears of it."""
-    said = tmp_path / "said.jsonl"
-    said.write_text("".join(json.dumps({"completion": "A"}) + "\n" for _ in ROWS))
+    """Variants are left out, and a notice says so."""
+    replies = tmp_path / "said.jsonl"
+    replies.write_text("".join(json.dumps({"completion": "A"}) + "\n" for _ in ROWS))
     data, out = ("--dataset", tmp_path / "rows.jsonl"), ("--out", tmp_path / "out")
-    words = (*data, "--completions", said, *out, "--json")
-    found = call("score", write(tmp_path, POLITE), *words).json
-    assert [one["key"] for one in found["tasks"]] == ["quiz"]
-    assert any("`variants` are left out" in one for one in found["notices"])
+    words = (*data, "--completions", replies, *out, "--json")
+    scored = call("score", write(tmp_path, POLITE), *words).json
+    assert [entry["key"] for entry in scored["tasks"]] == ["quiz"]
+    assert any("`variants` are left out" in entry for entry in scored["notices"])
 
 
 @pytest.mark.parametrize(
-    ("variant", "code", "said"),
+    ("variant", "code", "words"),
     [
         ({"key": "x"}, "E108", "`input_builder` is missing"),
         ({"input_builder": build("q")}, "E108", "`key` is missing"),
@@ -103,10 +103,12 @@ def test_recorded_completions_are_those_of_the_task_itself(tmp_path: Path, call:
     ],
 )
 def test_mistakes_in_a_variant_are_reported(
-    tmp_path: Path, variant: dict[str, Any] | None, code: str, said: str, call: Called
+    tmp_path: Path, variant: dict[str, Any] | None, code: str, words: str, call: Called
 ) -> None:
     """With code and message; a task that asks nothing has no prompt to vary."""
     solver = {"solver": {"type": "pass_through_solver", "trace_column": "question"}}
     task = write(tmp_path, variant) if variant else write(tmp_path, POLITE, **solver)
-    found = call("check", task, "--dataset", tmp_path / "rows.jsonl", "--json").json["errors"]
-    assert any(one["code"].startswith(code) and said in one["message"] for one in found), found
+    errors = call("check", task, "--dataset", tmp_path / "rows.jsonl", "--json").json["errors"]
+    assert any(error["code"].startswith(code) and words in error["message"] for error in errors), (
+        errors
+    )

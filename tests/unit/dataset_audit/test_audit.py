@@ -48,26 +48,26 @@ def make_rows(count: int) -> list[Row]:
 
 def audit(*paths: Path, **options: Any) -> DatasetAudit:  # noqa: ANN401 - the options of the verb
     """Return the audit of the only dataset."""
-    (found,) = ak.audit_dataset(*paths, **options)
-    return found
+    (result,) = ak.audit_dataset(*paths, **options)
+    return result
 
 
-def find(found: DatasetAudit, kind: str) -> DatasetFinding:
+def find(result: DatasetAudit, kind: str) -> DatasetFinding:
     """Return the only finding of a kind."""
-    (finding,) = [one for one in found.findings if one.kind == kind]
+    (finding,) = [entry for entry in result.findings if entry.kind == kind]
     return finding
 
 
-def count(found: DatasetAudit) -> dict[str, int]:
+def count(result: DatasetAudit) -> dict[str, int]:
     """Return the findings with their counts."""
-    return {finding.kind: finding.count for finding in found.findings}
+    return {finding.kind: finding.count for finding in result.findings}
 
 
 def test_sound_questions_have_no_findings(tmp_path: Path) -> None:
     """Distinct questions with truths in all positions give no findings."""
     result = audit(write(tmp_path, make_rows(40)))
     assert result.findings == ()
-    assert (result.rows, result.every.n, result.every.chance) == (40, 40, 0.25)
+    assert (result.rows, result.truths.n, result.truths.chance) == (40, 40, 0.25)
     shown = {"question": "question", "options": "options", "choices": "none"}
     assert result.fields == {**shown, "truth": "answer:label"}
 
@@ -126,8 +126,8 @@ def test_findings_say_where_and_what(tmp_path: Path) -> None:
     assert example.note == "'E', choices A, B, C, D"
     assert truth.sentence == "1 of 8 (12.5 %) rows have a truth that is not among their choices."
     path = write(tmp_path, ODD["options that speak of the others"][0])
-    others = find(audit(path), "REFERS_TO_OTHERS")
-    assert others.sentence.endswith("such an option is right in 1 of 2 (50.0 %).")
+    finding = find(audit(path), "REFERS_TO_OTHERS")
+    assert finding.sentence.endswith("such an option is right in 1 of 2 (50.0 %).")
 
 
 def test_repeated_questions_are_found(tmp_path: Path) -> None:
@@ -145,9 +145,9 @@ def test_repeated_questions_are_found(tmp_path: Path) -> None:
     assert count(result) == {"CONTRADICTING_TRUTHS": 1, "DUPLICATE_QUESTIONS": 2}
     (example,) = find(result, "DUPLICATE_QUESTIONS").examples
     assert example.note == "like 000022 (line 22) and 1 more"
-    wide = "".join(chr(ord(one) + 0xFEE0) if one.isalnum() else one for one in text)
-    other = make_row(text, "B", ["Sydney", "Canberra", "Perth", "Darwin"])  # another question
-    for row, duplicates in ((make_row(wide, "B"), 1), (other, 0)):
+    wide = "".join(chr(ord(sign) + 0xFEE0) if sign.isalnum() else sign for sign in text)
+    different = make_row(text, "B", ["Sydney", "Canberra", "Perth", "Darwin"])  # another question
+    for row, duplicates in ((make_row(wide, "B"), 1), (different, 0)):
         result = audit(write(tmp_path, [*make_rows(20), make_row(text, "B"), row]))
         assert count(result).get("DUPLICATE_QUESTIONS", 0) == duplicates
 
@@ -174,9 +174,9 @@ def test_positions_and_baselines(tmp_path: Path) -> None:
         row["answer"] = "A"
         row["options"] = ["a much longer option " + str(row["question"]), "b", "c", "d"]
     result = audit(write(tmp_path, rows))
-    skew, letter, longest = attrgetter(*MEASURED)(result.every)
+    skew, letter, longest = attrgetter(*MEASURED)(result.truths)
     expected = stats.chisquare([140, 20, 20, 20])
-    assert result.every.places[4] == (140, 20, 20, 20)
+    assert result.truths.places[4] == (140, 20, 20, 20)
     assert (skew.statistic, skew.p) == pytest.approx((expected.statistic, expected.pvalue))
     assert (letter.label, letter.value) == ("A", 0.7)
     assert longest.value > 0.6
@@ -189,7 +189,7 @@ def test_ties_are_shared_and_chance_is_per_row(tmp_path: Path) -> None:
     Rows with few choices are easier.
     """
     rows = [make_row("x?", "A", ["aaa", "bbb"]), make_row("y?", "C", ["aa", "b", "ccc", "dd"])]
-    every = audit(write(tmp_path, rows)).every
+    every = audit(write(tmp_path, rows)).truths
     assert every.longest_option is not None
     assert every.longest_option.value == 0.75
     assert (every.chance, dict(every.choice_counts)) == (0.375, {2: 1, 4: 1})
@@ -236,7 +236,7 @@ def test_a_missing_part_is_an_error_that_names_the_option(tmp_path: Path) -> Non
     assert audit(path, columns={"question": "frage"}).rows == 1
     path = tmp_path / "mmlu.csv"
     path.write_text('"Which, then?",p,q,r,s,B\nWhat?,p,q,r,s,C\n', encoding="utf-8")
-    every = audit(path, header=["question", "A", "B", "C", "D", "answer"]).every
+    every = audit(path, header=["question", "A", "B", "C", "D", "answer"]).truths
     assert (every.n, dict(every.labels)) == (2, {"B": 1, "C": 1})
     with pytest.raises(AnswerkeyError, match="the row has 6 cells, the header has 2"):
         audit(path, header=["question", "answer"])
@@ -248,17 +248,17 @@ def test_known_facts_of_many_real_questions() -> None:
     """MMLU repeats 79 questions and prefers D."""
     mmlu = audit(SHARED / "helm_mmlu/helm_mmlu.jsonl")
     places = (3219, 3452, 3575, 3768)
-    assert (mmlu.rows, mmlu.every.places[4]) == (14_014, places)
+    assert (mmlu.rows, mmlu.truths.places[4]) == (14_014, places)
     assert count(mmlu)["DUPLICATE_QUESTIONS"] == 79
-    assert mmlu.every.position_skew is not None
-    assert mmlu.every.position_skew.p == pytest.approx(stats.chisquare(places).pvalue)
+    assert mmlu.truths.position_skew is not None
+    assert mmlu.truths.position_skew.p == pytest.approx(stats.chisquare(places).pvalue)
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="the shared material is not there")
 def test_known_facts_of_real_questions() -> None:
     """ARC has three to five choices, AQuA labels its options."""
     arc = audit(SHARED / "arc_challenge/ARC-Challenge-Test.jsonl")
-    assert (arc.every.n, sorted(arc.every.choice_counts)) == (1172, [3, 4, 5])
-    assert {"1", "2", "3", "4"} <= set(arc.every.labels)
+    assert (arc.truths.n, sorted(arc.truths.choice_counts)) == (1172, [3, 4, 5])
+    assert {"1", "2", "3", "4"} <= set(arc.truths.labels)
     aqua = audit(SHARED / "agieval/aqua-rat.jsonl")
-    assert (aqua.every.n, aqua.every.places[5]) == (254, (63, 58, 46, 53, 34))
+    assert (aqua.truths.n, aqua.truths.places[5]) == (254, (63, 58, 46, 53, 34))

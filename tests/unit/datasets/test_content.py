@@ -129,7 +129,7 @@ PIECES += [b"\xef\xbb\xbf", b"\\ud800", b"NaN", b'{"n": "x"}\n']
 
 @contextmanager
 def read_from_files(size: int) -> Iterator[None]:
-    """Let rows be read in chunks of so many, through windows of so many characters."""
+    """Read rows in chunks of this many, through windows of this many characters."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "HELD_BYTES", -1)
         patch.setattr(rows, "BLOCK_ROWS", size)
@@ -175,6 +175,5 @@ def test_the_environment_sets_how_long_a_line_may_be(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("ANSWERKEY_MAX_LINE", "off")
     assert find_line_limit() == sys.maxsize
     monkeypatch.setenv("ANSWERKEY_MAX_LINE", "much")
-    with pytest.raises(SpecError, match="`ANSWERKEY_MAX_LINE` is 'much'") as caught:
+    with pytest.raises(SpecError, match=r"^error\[E119\]: .*`ANSWERKEY_MAX_LINE` is 'much'"):
         find_line_limit()
-    assert caught.value.code == "E119"

@@ -66,8 +66,8 @@ def test_a_filter_that_fails_on_rows_is_refused() -> None:
     source = InlineSource(rows, filters=(RowFilter("greater_than", "{{ 1 / sample.n }}", 0),))
     with pytest.raises(Problems) as caught:
         open_dataset(source, name="mine")
-    told = [(error.code, error.where and error.where.line) for error in caught.value.errors]
-    assert told == [("E207", 2), ("E207", 3)]
+    errors = [(error.code, error.where and error.where.line) for error in caught.value.errors]
+    assert errors == [("E207", 2), ("E207", 3)]
 
 
 def test_filters_that_leave_nothing_are_refused() -> None:
@@ -92,12 +92,12 @@ def test_the_fingerprint_is_that_of_what_is_used(write: Write) -> None:
     The file's name, place and compression do not.
     """
     text = "n,m\n1,2\n3,4\n"
-    path, other = str(write("a.csv", text)), str(write("b.csv", text))
+    path, copy = str(write("a.csv", text)), str(write("b.csv", text))
     keep = RowFilter("greater_than", "{{ sample.n }}", 0)
     base = open_dataset(LocalSource(path), name="x").fingerprint
     packed = str(write("a.csv.gz", gzip.compress(text.encode(), mtime=0)))
     everything = Selection(None, "random", 5)
-    for same, selection in ((other, None), (packed, None), (path, everything)):
+    for same, selection in ((copy, None), (packed, None), (path, everything)):
         assert open_dataset(LocalSource(same), selection=selection, name="y").fingerprint == base
     sources = [
         LocalSource(path, columns={"n": "int"}),
@@ -107,7 +107,8 @@ def test_the_fingerprint_is_that_of_what_is_used(write: Write) -> None:
     results = {open_dataset(source, name="x").fingerprint for source in sources}
     selections = [Selection(1), Selection(1, "random"), Selection(1, "random", 1)]
     results |= {
-        open_dataset(LocalSource(path), selection=one, name="x").fingerprint for one in selections
+        open_dataset(LocalSource(path), selection=chosen, name="x").fingerprint
+        for chosen in selections
     }
     assert len({base, *results}) == 7
 
@@ -118,6 +119,6 @@ def test_samples_in_memory_are_a_dataset() -> None:
     dataset = Dataset.of(samples, name="mine")
     assert (len(dataset), dataset.rows_read, dataset.rows_filtered) == (10, 10, 0)
     assert dataset.samples() is samples
-    other = Dataset.of(load_rows(ROWS, name="more").samples, name="other")
-    assert dataset.fingerprint == other.fingerprint
+    second = Dataset.of(load_rows(ROWS, name="more").samples, name="other")
+    assert dataset.fingerprint == second.fingerprint
     assert dataset.fingerprint != Dataset.of(samples.slice(0, 9), name="mine").fingerprint

@@ -88,21 +88,21 @@ class Hub:
     def answer(self, request: Handler) -> None:
         """Answer one request."""
         kinds = r"/(api/datasets|datasets|stored)/([^/]+/[^/]+)(?:/(?:revision/|resolve/)?([^/]+)(?:/(.+))?)?"  # noqa: E501 - one case a line
-        asked = re.fullmatch(kinds, request.bare_path)
-        repository = self.repositories.get(asked[2]) if asked else None
-        if asked is None or repository is None:
+        match = re.fullmatch(kinds, request.bare_path)
+        repository = self.repositories.get(match[2]) if match else None
+        if match is None or repository is None:
             request.send(401, headers={"X-Error-Code": "RepoNotFound"})
             return
-        kind, name, file = asked[1], asked[2], asked[4]
-        revision = (asked[3] or "main").replace("%2F", "/")
+        kind, name, file = match[1], match[2], match[4]
+        revision = (match[3] or "main").replace("%2F", "/")
         sha = revision if revision in repository.files else repository.refs.get(revision)
         raw = repository.files.get(sha or "", {}).get(file or "")
         if sha is None:
             request.send(404, headers={"X-Error-Code": "RevisionNotFound"})
         elif kind == "api/datasets":
-            siblings = [{"rfilename": one} for one in repository.files[sha]]
-            told = {"id": name, "sha": sha, "cardData": repository.card, "siblings": siblings}
-            request.send(200, json.dumps(told).encode(), {"Content-Type": "application/json"})
+            siblings = [{"rfilename": path} for path in repository.files[sha]]
+            about = {"id": name, "sha": sha, "cardData": repository.card, "siblings": siblings}
+            request.send(200, json.dumps(about).encode(), {"Content-Type": "application/json"})
         elif repository.is_gated:
             request.send(403, headers={"X-Error-Code": "GatedRepo"})
         elif raw is None:
@@ -168,12 +168,12 @@ def test_the_words_of_the_original_platform_say_the_same(quiz: Repository) -> No
     """
     sha = quiz.refs["main"]
     base = open_dataset(HuggingFaceSource("made/quiz", "test", name="all"), name="x").fingerprint
-    said = HuggingFaceSource(
+    source = HuggingFaceSource(
         "made/quiz", "test", load_dataset_kwargs={"name": "all", "revision": sha}
     )
-    assert open_dataset(said, name="y").fingerprint == base
+    assert open_dataset(source, name="y").fingerprint == base
     with pytest.raises(
-        SpecError, match=r"`load_dataset_kwargs\.trust_remote_code` is not done"
+        SpecError, match=r"`load_dataset_kwargs\.trust_remote_code` is not supported"
     ) as caught:
         HuggingFaceSource("made/quiz", load_dataset_kwargs={"trust_remote_code": True})
     assert caught.value.code == "E116"
@@ -197,9 +197,9 @@ def test_a_pinned_source_names_its_files_and_asks_nobody(hub: Hub, quiz: Reposit
     assert isinstance(pinned, HuggingFaceSource)
     assert (pinned.revision, pinned.data_files) == (quiz.refs["main"], SHARDS)
     pinned.read(name="x")
-    asked = len(hub.asked)
+    requests = len(hub.asked)
     pinned.read(name="x")
-    assert len(hub.asked) == asked
+    assert len(hub.asked) == requests
 
 
 def test_without_a_card_the_files_are_read_that_the_hub_made(hub: Hub) -> None:
@@ -245,16 +245,16 @@ def test_a_dataset_with_terms_is_told(quiz: Repository) -> None:
 def test_offline_only_this_machine_is_read(
     hub: Hub, quiz: Repository, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
-    """What was read once is read again, with the same fingerprint; nobody is asked."""
+    """Files that were read before are read again, with the same fingerprint and no request."""
     source = HuggingFaceSource("made/quiz", "test", name="all")
     fingerprint = open_dataset(source, name="x").fingerprint
     quiz.put({"README.md": b"moved on"})
-    asked = len(hub.asked)
+    requests = len(hub.asked)
     monkeypatch.setenv(variable, "1")
     assert open_dataset(source, name="x").fingerprint == fingerprint
     with pytest.raises(DataError, match=r"E214.*not on this machine"):
         read("made/quiz", "dev", name="law")
-    assert len(hub.asked) == asked
+    assert len(hub.asked) == requests
 
 
 def test_the_token_goes_to_the_hub_and_nowhere_else(
@@ -284,7 +284,7 @@ def test_the_token_goes_to_the_hub_and_nowhere_else(
     ],
 )
 def test_bad_endpoints_are_told(endpoint: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is https, or on this machine; where nobody answers, nothing older is read instead."""
+    """An endpoint is https or on this machine; if it does not answer, no older copy is read."""
     monkeypatch.setenv("HF_ENDPOINT", endpoint)
     with pytest.raises((SpecError, DataError), match=f"(?s){words}"):
         read("made/quiz", "test")
@@ -299,8 +299,8 @@ def test_what_every_version_has_is_enough(monkeypatch: pytest.MonkeyPatch) -> No
     download = library.hf_hub_download
 
     def download_as_before(repo_id: str, filename: str, **options: object) -> object:
-        known = {"repo_type", "revision", "cache_dir", "endpoint", "local_files_only"}
-        assert options.keys() == known
+        supported = {"repo_type", "revision", "cache_dir", "endpoint", "local_files_only"}
+        assert options.keys() == supported
         assert library.utils.are_progress_bars_disabled()
         return download(repo_id, filename, **options)
 
@@ -345,9 +345,9 @@ def test_a_run_on_the_hub_is_explained_after_the_hub_moved_on(
     for path in Path("out").rglob("*"):
         assert path.is_dir() or TOKEN.encode() not in path.read_bytes()
     quiz.put({"README.md": b"gone"})
-    asked = len(hub.asked)
+    requests = len(hub.asked)
     assert main(["explain", "out", "3", "-q"]) == 0
-    assert len(hub.asked) == asked
+    assert len(hub.asked) == requests
 
 
 NAMES = ["README.md", "a/test-0.parquet", "a/train.csv", "b/test.jsonl"]
@@ -356,7 +356,7 @@ IN_FOLDER = {"data_files": [{"split": "one", "path": "**/*.csv"}], "data_dir": "
 
 
 @pytest.mark.parametrize(
-    ("asked", "config", "found"),
+    ("source", "config", "chosen"),
     [
         (HuggingFaceSource("x", "test", data_files=["b/*.jsonl"]), {}, ["b/test.jsonl"]),
         (HuggingFaceSource("x", data_files=["a/*.csv"], data_dir="a"), {}, ["a/train.csv"]),
@@ -367,10 +367,10 @@ IN_FOLDER = {"data_files": [{"split": "one", "path": "**/*.csv"}], "data_dir": "
     ],
 )
 def test_files_are_chosen_by_what_is_asked_for(
-    asked: HuggingFaceSource, config: dict[str, Any], found: list[str]
+    source: HuggingFaceSource, config: dict[str, Any], chosen: list[str]
 ) -> None:
     """The caller's patterns, then the card; no name is guessed."""
-    assert choose_files(asked, NAMES, {"configs": [config]} if config else {}) == found
+    assert choose_files(source, NAMES, {"configs": [config]} if config else {}) == chosen
 
 
 def test_ready_made_tasks_read_the_hub(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
@@ -393,7 +393,7 @@ def test_ready_made_tasks_read_the_hub(hub: Hub, capsys: pytest.CaptureFixture[s
         model = ["--model", "builtin/constant?choice=D"]
         assert main(["run", "mmlu", *model, *words, "--out", f"out-{value}", "--json", "-q"]) == 0
         (task,) = json.loads(capsys.readouterr().out)["tasks"]
-        assert [one["value"] for one in task["metrics"] if one["name"] == "Accuracy"] == [value]
+        assert [row["value"] for row in task["metrics"] if row["name"] == "Accuracy"] == [value]
 
 
 MMLU_ROW: Columns = {"answer": [1], "choices": [["w", "x"]], "subject": ["law"]}
@@ -415,7 +415,7 @@ def test_examples_of_a_ready_made_task_are_read_from_the_hub(
     files = {
         path.format(part): make_parquet(**shown, question=[f"of {part}?"]) for part in (test, "dev")
     }
-    splits = [{"split": one, "path": f"all/{one}-*"} for one in (test, "dev")]
+    splits = [{"split": name, "path": f"all/{name}-*"} for name in (test, "dev")]
     result = hub.add(
         ready.hub.at("path").value, {}, {"configs": [{"config_name": "all", "data_files": splits}]}
     )
@@ -425,8 +425,8 @@ def test_examples_of_a_ready_made_task_are_read_from_the_hub(
     for shots, questions in ((0, [test]), (1, ["dev", test])):
         assert main([*words, "--config", f"shots={shots}"]) == 0
         (task,) = json.loads(capsys.readouterr().out)["dry_run"]["tasks"]
-        asked = [one["content"] for one in task["first_prompt"] if one["role"] == "user"]
-        assert all(f"of {one}?" in text for one, text in zip(questions, asked, strict=True))
+        prompts = [turn["content"] for turn in task["first_prompt"] if turn["role"] == "user"]
+        assert all(f"of {name}?" in text for name, text in zip(questions, prompts, strict=True))
         assert (path.format("dev") in str(hub.asked)) == bool(shots)
 
 
@@ -435,13 +435,13 @@ def test_gated_benchmarks_say_what_is_wanted(hub: Hub, capsys: pytest.CaptureFix
     configs = [{"config_name": "gpqa_diamond", "data_files": "gpqa_diamond.csv"}]
     hub.add("Idavidrein/gpqa", {"gpqa_diamond.csv": b"x"}, {"configs": configs}).is_gated = True
     assert main(["run", "gpqa", "--model", "builtin/random"]) == 2
-    said = capsys.readouterr().err
-    wanted = (
+    printed = capsys.readouterr().err
+    message = (
         "dataset `Idavidrein/gpqa` of the hub wants a token, and that you accept its terms first"
     )
-    assert wanted in said
+    assert message in printed
     way_out = "gpqa and set `HF_TOKEN`, or give a copy of its files: `--dataset FILE`"
-    assert f"/datasets/Idavidrein/{way_out}" in said
+    assert f"/datasets/Idavidrein/{way_out}" in printed
 
 
 def test_ready_made_tasks_join_hub_subjects(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
@@ -455,7 +455,7 @@ def test_ready_made_tasks_join_hub_subjects(hub: Hub, capsys: pytest.CaptureFixt
     }
     result = hub.add("haonan-li/cmmlu", {"cmmlu.py": b""})
     answers = {"agronomy/test": "A", "agronomy/dev": "B", "virology/test": "D"}
-    tables = {name: make_parquet(**columns, Answer=[said]) for name, said in answers.items()}
+    tables = {name: make_parquet(**columns, Answer=[answer]) for name, answer in answers.items()}
     made = {f"{name}/0000.parquet": table for name, table in tables.items()}
     result.put(made, ref="refs/convert/parquet")
     assert main(["check", "cmmlu", "--json"]) == 0

@@ -103,8 +103,10 @@ def test_a_template_that_fails_is_told_once_for_each_kind(write: Write) -> None:
     source = LocalSource(str(path), derive={"x": "{{ 'AB'[sample.a] }}", "y": "{{ sample.b }}"})
     with pytest.raises(Problems) as caught:
         read(source)
-    told = [(one.code, one.message.split(":")[0], str(one.where)) for one in caught.value.errors]
-    assert told == [
+    problems = [
+        (fault.code, fault.message.split(":")[0], str(fault.where)) for fault in caught.value.errors
+    ]
+    assert problems == [
         ("E207", "derived column `x`", f"{path}:1"),
         ("E206", "derived column `y`", f"{path}:1, column `b`"),
     ]
@@ -127,14 +129,14 @@ def test_what_is_said_about_files_is_part_of_the_fingerprint(write: Write, tmp_p
     """
     path = str(write("q.csv", "a,b\nc,d\ne,f\n"))
     plain = read(LocalSource(path)).digest
-    others = [
+    variants = [
         LocalSource(path, header=("x", "y")),
         LocalSource(path, format="tsv", header=("x",)),
         LocalSource(path, derive={"c": "{{ sample.a }}"}),
         LocalSource(path, derive={"c": "{{ sample.b }}"}),
         LocalSource(path, file_column="f"),
     ]
-    digests = [read(other).digest for other in others]
+    digests = [read(variant).digest for variant in variants]
     assert len({plain, *digests}) == 6
     renamed = tmp_path / "other.csv"
     renamed.write_text("a,b\nc,d\ne,f\n")

@@ -97,8 +97,8 @@ def test_a_truth_is_read_as_it_is_spelled(
 
     A single row that says otherwise keeps what it says.
     """
-    found, frame = read(rows, **chosen)
-    assert found.form == form
+    fields, frame = read(rows, **chosen)
+    assert fields.form == form
     if truths is not None:
         assert frame["truth"].to_list() == truths
 
@@ -116,8 +116,8 @@ def test_the_last_row_decides_as_much_as_the_first(monkeypatch: pytest.MonkeyPat
 def test_labels_of_the_table_come_before_places() -> None:
     """A number among the labels that a table states is a label; they are what may be answered."""
     choices = {"text": FOUR, "label": ["1", "2", "3", "4"]}
-    found, frame = read([{"question": "?", "choices": choices, "answer": n} for n in ("1", "2")])
-    assert (found.form, frame["truth"].to_list()) == ("label", ["1", "2"])
+    fields, frame = read([{"question": "?", "choices": choices, "answer": n} for n in ("1", "2")])
+    assert (fields.form, frame["truth"].to_list()) == ("label", ["1", "2"])
     assert frame["choices"][0].to_list() == ["1", "2", "3", "4"]
 
 
@@ -138,8 +138,8 @@ def test_several_questions_in_a_row_are_one_each() -> None:
         {"question": "q1", "options": FOUR, "gold_label": 4},
         {"question": "q2", "options": FOUR, "gold_label": 1},
     ]
-    found, frame = read([{"id": "x", "article": "text", "questions": listed}])
-    assert found.say() == {
+    fields, frame = read([{"id": "x", "article": "text", "questions": listed}])
+    assert fields.say() == {
         "question": "questions.question",
         "passage": "article",
         "options": "questions.options",
@@ -179,7 +179,7 @@ MARKED = [{"text": "x", "is_correct": False}, {"text": "y", "is_correct": True}]
 
 
 @pytest.mark.parametrize(
-    ("row", "said", "right"),
+    ("row", "truth", "right"),
     [
         ({"options": MARKED}, "options:flag", "y"),
         ({"options": "A. x\nB. y", "answer": "b"}, "answer:label", "y"),
@@ -188,10 +188,10 @@ MARKED = [{"text": "x", "is_correct": False}, {"text": "y", "is_correct": True}]
         ({"answer": "no"}, "answer:yes", "No"),
     ],
 )
-def test_options_are_found_wherever_they_stand(row: Row, said: str, right: str) -> None:
+def test_options_are_found_wherever_they_stand(row: Row, truth: str, right: str) -> None:
     """With marks, as lines of one cell, as a list in the question, or as nothing but yes and no."""
-    found, frame = read([{"question": "Which?", **row}])
-    assert found.say()["truth"] == said
+    fields, frame = read([{"question": "Which?", **row}])
+    assert fields.say()["truth"] == truth
     assert frame["options"][0]["AB".index(frame["truth"][0])] == right
     assert "Options" not in frame["question"][0]
 
@@ -256,8 +256,8 @@ def test_the_caller_says_what_is_what() -> None:
     A colon may be part of a name.
     """
     row = {"frage": "?", "x": "red", "y": "blue", "a:0": "B", "context": "c"}
-    found, frame = read([row], question="frage", options="x,y", truth="a:0", passage="")
-    assert (found.spread, found.form, "passage" in found.columns) == (("x", "y"), "label", False)
+    fields, frame = read([row], question="frage", options="x,y", truth="a:0", passage="")
+    assert (fields.spread, fields.form, "passage" in fields.columns) == (("x", "y"), "label", False)
     assert (frame["truth"][0], frame["options"][0].to_list()) == ("B", ["red", "blue"])
 
 
@@ -265,19 +265,19 @@ def test_hostile_names_are_names() -> None:
     """Templates, variables, quotes and dots in a column's name mean nothing."""
     names = ["$HOME", "{{ 7*7 }}", "a.b", "it's", "<< config.x >>"]
     row = dict(zip(names, ["?", FOUR, "B", "id", "c"], strict=True))
-    found, frame = read(
+    fields, frame = read(
         [row], question=names[0], options=names[1], truth=names[2], id=names[3], category=names[4]
     )
     derived = frame.select("question", "truth", "sample_id", "category").row(0)
     assert derived == ("?", "B", "id", "c")
-    assert found.say()["options"] == "{{ 7*7 }}"
+    assert fields.say()["options"] == "{{ 7*7 }}"
 
 
 def test_cells_that_hold_nothing_are_told_when_rows_are_checked() -> None:
     """A row without options keeps its place, with null; ids of articles may come again."""
     rows = [*ask(*["B"] * 19, doc_id="same"), {"question": "?", "options": None, "answer": "A"}]
-    found, frame = read(rows)
-    assert "id" not in found.columns
+    fields, frame = read(rows)
+    assert "id" not in fields.columns
     assert (frame["options"][19], frame["choices"][19], frame["truth"][19]) == (None, None, "A")
 
 
@@ -293,6 +293,6 @@ def test_single_digits_that_do_not_count_from_one_are_options() -> None:
         {"question": "2 + 3?", "choices": ["4", "5", "6"], "answer": "5"},
         {"question": "9 - 1?", "choices": ["7", "8", "9"], "answer": "8"},
     ]
-    found, frame = read(rows)
-    assert found.say() == {"question": "question", "options": "choices", "truth": "answer:text"}
+    fields, frame = read(rows)
+    assert fields.say() == {"question": "question", "options": "choices", "truth": "answer:text"}
     assert frame["truth"].to_list() == ["B", "B"]

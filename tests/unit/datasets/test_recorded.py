@@ -29,9 +29,9 @@ def build(
 ) -> Dataset:
     """Return a dataset with these samples selected, out of those kept, out of all."""
     whole = Dataset.of(
-        load_rows([{"sample_id": one} for one in every], name="samples").rows, name="samples"
+        load_rows([{"sample_id": key} for key in every], name="samples").rows, name="samples"
     )
-    places = [pl.Series([every.index(one) for one in some], dtype=pl.Int64) for some in (kept, ids)]
+    places = [pl.Series([every.index(key) for key in some], dtype=pl.Int64) for some in (kept, ids)]
     return replace(whole, kept=places[0], chosen=places[1])
 
 
@@ -116,9 +116,9 @@ def test_rows_without_ids_go_by_order(
         with pytest.raises(DataError, match=r"(?s)E209.*add a column `sample_id`"):
             match(rows, dataset)
         return
-    found = match(rows, dataset)
-    assert texts(found) == list(expected)
-    assert found.frame["sample_id"].to_list() == list(ids)
+    matched = match(rows, dataset)
+    assert texts(matched) == list(expected)
+    assert matched.frame["sample_id"].to_list() == list(ids)
 
 
 @pytest.mark.parametrize("name", ["completion", "output", "response", "model_output"])
@@ -167,6 +167,15 @@ def test_cells_that_are_no_completions_are_refused(cell: object) -> None:
         load([{"completion": text} for text in ("fine", cell, cell)], "abc")
 
 
+@pytest.mark.usefixtures("way")
+def test_a_cell_below_texts_that_is_no_completion_is_refused(tmp_path: Path) -> None:
+    """Every row of a file counts, however large the file is."""
+    file = tmp_path / "answers.jsonl"
+    file.write_text('{"completion": "A"}\n{"completion": null}\n{"completion": true}\n')
+    with pytest.raises(DataError, match=r"(?s)E209.*answers.jsonl:3"):
+        find_own_completions(load_table(file).rows)
+
+
 def test_statuses_of_the_file_are_kept() -> None:
     """`completion_status` says what became of the question.
 
@@ -174,12 +183,12 @@ def test_statuses_of_the_file_are_kept() -> None:
     """
     texts_told = ["B", "Sorry", "cut", None, "C", "D"]
     statuses = ["OK", "REFUSED", "ERROR", "OK", None, ""]
-    told = zip(texts_told, statuses, strict=True)
-    rows: Cells = [{"completion": text, "completion_status": status} for text, status in told]
+    pairs = zip(texts_told, statuses, strict=True)
+    rows: Cells = [{"completion": text, "completion_status": status} for text, status in pairs]
     result = load(rows, "abcdef")
     assert texts(result) == ["B", None, None, None, "C", "D"]
     assert result.frame["status"].to_list() == ["OK", "REFUSED", "ERROR", "NO_TEXT", "OK", "OK"]
-    replies = [None if one is None else json.loads(one) for one in result.frame["reply"].to_list()]
+    replies = [None if raw is None else json.loads(raw) for raw in result.frame["reply"].to_list()]
     refusal = {"role": "assistant", "content": None, "refusal": "Sorry"}
     assert replies == [None, refusal, {"role": "assistant", "content": "cut"}, None, None, None]
     assert [row.status for row in result][1] is CompletionStatus.REFUSED
@@ -227,8 +236,8 @@ def test_rows_are_matched_by_sample_and_trial(tmp_path: Path) -> None:
     assert frame["trial"].to_list() == [0, 1, 0, 1]
     file = tmp_path / "answers.csv"  # the cells of a CSV file are text, and still numbers
     file.write_text("sample_id,trial,completion\na,0,x\na,1,y\nb,1,v\nb,0,u\n")
-    found = match(load_table(file, by_trial=True).rows, SAMPLES, num_trials=2)
-    assert texts(found) == ["x", "y", "u", "v"]
+    matched = match(load_table(file, by_trial=True).rows, SAMPLES, num_trials=2)
+    assert texts(matched) == ["x", "y", "u", "v"]
     # What `export` writes of a run without trials can be scored again.
     assert texts(match(name_cells("ab", trial=0), SAMPLES)) == ["a", "b"]
 
@@ -262,10 +271,10 @@ def test_objects_of_different_shapes_are_searched_row_by_row() -> None:
     """
     cells: list[object] = [{"m": "x"}, {"n": 1}, None, {"m": None}]
     samples = load_rows([{"by": cell} for cell in cells], name="both").samples
-    own = find_own_completions(samples, column="by.m")
-    assert own is not None
-    assert texts(own.read(samples)) == ["x", None, None, None]
-    assert texts(own.read(samples.slice(1, 1))) == [None]
+    in_samples = find_own_completions(samples, column="by.m")
+    assert in_samples is not None
+    assert texts(in_samples.read(samples)) == ["x", None, None, None]
+    assert texts(in_samples.read(samples.slice(1, 1))) == [None]
     with pytest.raises(DataError, match=r"looked for `by\.k`"):
         find_own_completions(samples, column="by.k")
 
@@ -289,11 +298,11 @@ def test_real_files_are_read_whole() -> None:
     samples = load_table(FOLDER / "helm_mmlu" / "helm_mmlu.jsonl").samples
     assert len(samples) == 14_014
     assert isinstance(samples.row(0)["completions"], dict)
-    known = {"anthropic_claude-3-opus-20240229": 11_918, "openai_gpt-4o-2024-05-13": 11_886}
-    for model, right in known.items():
-        own = find_own_completions(samples, column=f"completions.{model}")
-        assert own is not None
-        texts_read = own.read(samples).frame["completion"].to_list()
+    known_right = {"anthropic_claude-3-opus-20240229": 11_918, "openai_gpt-4o-2024-05-13": 11_886}
+    for model, right in known_right.items():
+        recorded = find_own_completions(samples, column=f"completions.{model}")
+        assert recorded is not None
+        texts_read = recorded.read(samples).frame["completion"].to_list()
         pairs = zip(texts_read, samples.values("answer"), strict=True)
         assert sum(text == answer for text, answer in pairs) == right
     how = FileFields(columns={"choices": "list", "groundtruth_answer": "int"})
@@ -319,8 +328,8 @@ def test_a_column_of_ids_says_which_sample_is_meant(names: str, read: str, *, is
     if not is_own:
         rows = load_rows([{"id": one} for one in ALL], name="samples").rows
         dataset = Dataset.of(rows, name="samples")
-    given: Cells = [{"id": name, "completion": f"answer of {name}"} for name in names]
-    assert texts(match(given, dataset)) == [f"answer of {one}" for one in read]
+    recorded: Cells = [{"id": name, "completion": f"answer of {name}"} for name in names]
+    assert texts(match(recorded, dataset)) == [f"answer of {one}" for one in read]
 
 
 @pytest.mark.parametrize(
@@ -332,16 +341,16 @@ def test_a_column_of_ids_says_which_sample_is_meant(names: str, read: str, *, is
 )
 def test_ids_that_name_only_some_of_the_samples_are_no_order(names: str, message: str) -> None:
     """A misspelt or a repeated id is an error: by order, replies would be those of others."""
-    given: Cells = [{"id": name, "completion": name} for name in names]
+    recorded: Cells = [{"id": name, "completion": name} for name in names]
     with pytest.raises(DataError, match=message) as caught:
-        match(given, build())
+        match(recorded, build())
     assert "`id`" in str(caught.value)
 
 
 def test_a_column_of_ids_may_name_the_selected_samples_alone() -> None:
     """In any order; what is missing is an error."""
     dataset = build(("b", "c"), ALL, ALL)
-    given: Cells = [{"id": name, "completion": name} for name in "cb"]
-    assert texts(match(given, dataset)) == ["b", "c"]
+    recorded: Cells = [{"id": name, "completion": name} for name in "cb"]
+    assert texts(match(recorded, dataset)) == ["b", "c"]
     with pytest.raises(DataError, match=r"samples without a completion: 1 \(`b`\)"):
-        match(given[:1], dataset)
+        match(recorded[:1], dataset)

@@ -83,7 +83,7 @@ def test_a_part_can_be_sent_to_another_process(table: Rows) -> None:
 
 
 def test_files_changed_in_use_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Numbers over half an old and half a new file would be nobody's: E201."""
+    """Numbers over half an old and half a new file would be meaningless: E201."""
     monkeypatch.setattr(tables, "HELD_BYTES", 0)
     path = tmp_path / "rows.jsonl"
     FRAME.write_ndjson(path)
@@ -217,8 +217,8 @@ def test_what_pandas_has_for_nothing_is_null() -> None:
 )
 def test_a_column_may_be_given_by_itself(make: Callable[[], Any]) -> None:
     """Where one column will do, texts are taken for it, and a table is a table."""
-    found = load_rows(make(), name="completions", lone="completion").samples
-    assert [dict(row) for row in found.rows()] == [{"completion": "B"}, {"completion": None}]
+    samples = load_rows(make(), name="completions", lone="completion").samples
+    assert [dict(row) for row in samples.rows()] == [{"completion": "B"}, {"completion": None}]
 
 
 def make_dataset() -> Any:  # noqa: ANN401 - `datasets` is not typed
@@ -259,9 +259,9 @@ class Wrapped:
 )
 def test_values_become_what_json_knows(value: object, expected: object) -> None:
     """Foreign values take the form they would have in a JSON file."""
-    (found,) = load_rows([{"x": value}], name="rows").samples.values("x")
-    assert found == expected
-    assert type(found) is type(expected)
+    (cell,) = load_rows([{"x": value}], name="rows").samples.values("x")
+    assert cell == expected
+    assert type(cell) is type(expected)
 
 
 @pytest.mark.parametrize(
@@ -330,7 +330,7 @@ def read_back(cells: list[object]) -> tuple[list[object], bool]:
     dtype = infer_type(cells)
     stored: list[object] = build_column("x", cells, dtype).to_list()
     if dtype is None:
-        stored = [None if one is None else json.loads(str(one)) for one in stored]
+        stored = [None if cell is None else json.loads(str(cell)) for cell in stored]
     return stored, dtype is None
 
 

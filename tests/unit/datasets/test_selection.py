@@ -36,7 +36,7 @@ def select(samples: Samples, selection: Selection) -> Samples:
 
 def rank(ids: list[str], seed: int) -> list[int]:
     """Return the positions of ids, the one that is chosen first at the beginning."""
-    ranks = [rank_id(one, seed) for one in ids]
+    ranks = [rank_id(key, seed) for key in ids]
     return sorted(range(len(ids)), key=ranks.__getitem__)
 
 
@@ -87,7 +87,7 @@ def test_null_is_a_stratum_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "sizes", "expected"),
+    ("total", "sizes", "expected"),
     [
         (10, [50, 30, 20], [5, 3, 2]),
         (10, [1, 1, 1], [4, 3, 3]),
@@ -97,17 +97,17 @@ def test_null_is_a_stratum_of_its_own() -> None:
         (2, [2, 2, 2], [1, 1, 0]),
     ],
 )
-def test_largest_remainders_get_more(wanted: int, sizes: list[int], expected: list[int]) -> None:
+def test_largest_remainders_get_more(total: int, sizes: list[int], expected: list[int]) -> None:
     """Whole shares first; equal remainders go to the larger stratum, then to the earlier one."""
-    assert share_out(wanted, sizes) == expected
+    assert share_out(total, sizes) == expected
 
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=8), st.data())
 def test_shares_add_up_and_fit(sizes: list[int], draw: st.DataObject) -> None:
     """Shares add up to what is wanted, and no stratum gives more than it has."""
-    wanted = draw.draw(st.integers(0, sum(sizes)))
-    shares = share_out(wanted, sizes)
-    assert sum(shares) == wanted
+    total = draw.draw(st.integers(0, sum(sizes)))
+    shares = share_out(total, sizes)
+    assert sum(shares) == total
     assert all(0 <= share <= size for share, size in zip(shares, sizes, strict=True))
 
 

@@ -23,7 +23,7 @@ Write = Callable[[str, str | bytes], Path]
 def test_the_built_in_kinds_are_found_by_type() -> None:
     """Each has a type, filters and a way to read its rows.
 
-    A kind that nobody registered raises KeyError.
+    An unregistered kind raises KeyError.
     """
     assert (SOURCES["local"], SOURCES["inline"]) == (LocalSource, InlineSource)
     assert isinstance(LocalSource("a.csv"), Source)

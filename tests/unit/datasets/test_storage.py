@@ -212,7 +212,7 @@ def test_a_missing_package_is_named(
 
 
 def test_wrong_settings_are_told(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the library says about the environment becomes an error of ours.
+    """The library's complaint about the environment becomes an error with a code.
 
     Help names the variables.
     """
@@ -304,12 +304,12 @@ def test_a_dataset_file_names_an_address(
 def test_recorded_completions_lie_on_storage_too(bucket: Bucket, tmp_path: Path) -> None:
     """They are named by address and hash, and a change is found when they are read again."""
     url = bucket.put("rows.jsonl", LINES)
-    said = bucket.put("said.jsonl", b"".join(b'{"completion": "A"}\n' for _ in range(50)))
+    replies = bucket.put("said.jsonl", b"".join(b'{"completion": "A"}\n' for _ in range(50)))
     write_task(tmp_path / "task.yaml", SCORER_OF_FOUR)
-    run = ak.run(tmp_path / "task.yaml", dataset=url, completions=said, out=tmp_path / "run")
-    told = run.tasks["quiz"].manifest["completions"]
-    assert told["file"] == said
-    assert told["sha256"] == sha256(bucket.get("said.jsonl")).hexdigest()
+    run = ak.run(tmp_path / "task.yaml", dataset=url, completions=replies, out=tmp_path / "run")
+    source = run.tasks["quiz"].manifest["completions"]
+    assert source["file"] == replies
+    assert source["sha256"] == sha256(bucket.get("said.jsonl")).hexdigest()
     assert run.tasks["quiz"].counts["samples"] == 50
     assert ak.rescore(run, out=tmp_path / "again").metrics == run.metrics
     bucket.put("said.jsonl", b"".join(b'{"completion": "B"}\n' for _ in range(50)))

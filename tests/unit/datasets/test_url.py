@@ -201,13 +201,13 @@ def test_a_redirect_leads_neither_to_this_machine_nor_to_a_file(
 
     What is no address of the web is refused as it stands.
     """
-    other = Site(serve)
-    internal.redirect("/a.jsonl", f"{other.server.url}{QUIZ}")
+    second = Site(serve)
+    internal.redirect("/a.jsonl", f"{second.server.url}{QUIZ}")
     internal.redirect("/b.jsonl", "file:///etc/hostname")
     storage._callers_hosts.clear()
     allow_fetching(internal.server.url)
     internal.refuse(r"is on this machine or its network \(127\.0\.0\.1\)", "/a.jsonl")
-    assert other.asked == []
+    assert second.asked == []
     internal.refuse("redirects to `file:///etc/hostname`, which is not https", "/b.jsonl")
 
 
@@ -228,7 +228,7 @@ def test_errors_name_addresses_not_cached_files(web: Site, monkeypatch: pytest.M
 
 
 def test_offline_the_last_known_content_is_read(web: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is asked; what was never fetched is refused."""
+    """No request is made; an address that was never fetched is refused."""
     web.read()
     monkeypatch.setenv("ANSWERKEY_OFFLINE", "1")
     assert len(web.read()) == 2
@@ -288,7 +288,7 @@ def test_https_needs_a_certificate_that_is_trusted(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """E214 for one that nobody vouches for; `SSL_CERT_FILE` names further authorities.
+    """E214 for one without a trusted authority; `SSL_CERT_FILE` names further authorities.
 
     It does not lead to http, not even on this machine: what was safe stays safe.
     """
@@ -349,7 +349,7 @@ def test_files_are_fetched_through_the_proxy(
         monkeypatch.setattr(f"huggingface_hub.utils._headers.{name}", None, raising=False)
     with pytest.raises(DataError, match="try again"):
         source.read(name="quiz")
-    asked = len(proxy.asked)
+    requests = len(proxy.asked)
     assert {path for _, path, _ in proxy.asked} == {f"{host}:443"}
     assert "NO_PROXY" not in os.environ
     monkeypatch.setenv("NO_PROXY", host)
@@ -357,4 +357,4 @@ def test_files_are_fetched_through_the_proxy(
     huggingface_hub.close_session()  # which has read the environment
     with pytest.raises(DataError):
         source.read(name="quiz")
-    assert (len(proxy.asked), os.environ["NO_PROXY"]) == (asked, host)
+    assert (len(proxy.asked), os.environ["NO_PROXY"]) == (requests, host)

@@ -147,7 +147,7 @@ def test_rows_that_end_a_process_are_found(tmp_path: Path, monkeypatch: pytest.M
     numbers = importlib.import_module("deadly_numbers")
     function, log = pickle.dumps(numbers.add), tmp_path / "log"
     result = find_deadly_rows(function, numbers.Numbers(0, 1_600, str(log)))
-    assert [(one.start, one.stop) for one in result] == [(17, 18)]
+    assert [(lost.start, lost.stop) for lost in result] == [(17, 18)]
     lines = [line.split() for line in log.read_text().splitlines()]
     assert len({process for process, *_ in lines}) == 1 + 2 + 1 + 1
     assert len(lines) == 64 + 25 + 1 + 1
@@ -171,12 +171,12 @@ def test_a_script_is_not_run_again(tmp_path: Path) -> None:
     """A program without the usual `if __name__ == "__main__"` can call answerkey."""
     (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
     command = [sys.executable, str(tmp_path / "script.py")]
-    said = subprocess.check_output(command, text=True, timeout=120)
-    assert (said.count("begun"), len(said.splitlines())) == (1, 5)
+    printed = subprocess.check_output(command, text=True, timeout=120)
+    assert (printed.count("begun"), len(printed.splitlines())) == (1, 5)
 
 
 def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
-    """Nobody is left to tell them."""
+    """They notice by themselves that their parent is gone."""
     (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
     command = [sys.executable, str(tmp_path / "script.py"), "stay"]
     pipe = subprocess.PIPE

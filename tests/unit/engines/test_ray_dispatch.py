@@ -120,16 +120,16 @@ class FakeRay:
         if cores is not None:
             lost = self.tasks[cores : self.cores]
             self.cores = cores
-        for one in lost:
-            self._end(one, NodeDiedError("lost"))
+        for ref in lost:
+            self._end(ref, NodeDiedError("lost"))
         working = self.tasks[: self.cores]
         self.busy.append(len(working))
         self.pending.append(len(self.tasks) - len(working))
-        for one in working:
-            one.left -= 1
-            failure = self.fail(one)
-            if failure is not None or one.left <= 0:
-                self._end(one, failure)
+        for ref in working:
+            ref.left -= 1
+            failure = self.fail(ref)
+            if failure is not None or ref.left <= 0:
+                self._end(ref, failure)
 
     def _end(self, task: Task, failure: RayError | None) -> None:
         self.tasks.remove(task)

@@ -49,7 +49,7 @@ def test_our_cluster_keeps_to_loopback(engine: Engine) -> None:
     assert list(engine.map(abs, [-1], spread="processes")) == [1]
     result = _list_listeners(_list_processes())
     assert result
-    assert {one for one in result if not one.startswith(LOOPBACK)} == set()
+    assert {address for address in result if not address.startswith(LOOPBACK)} == set()
 
 
 def test_chunks_come_in_order_without_rows_that_end_workers(
@@ -63,8 +63,8 @@ def test_chunks_come_in_order_without_rows_that_end_workers(
     chunks = [Numbers(0, 5, once=str(tmp_path / "once")), Numbers(5, 9), Numbers(9, 11)]
     result = list(engine.map(partial(sum_numbers, frozenset({6})), chunks, spread="apart"))
     assert result == [(10, ()), (5 + 7 + 8, (6,)), (19, ())]
-    said = capfd.readouterr()
-    assert "(raylet)" not in said.out + said.err
+    printed = capfd.readouterr()
+    assert "(raylet)" not in printed.out + printed.err
     assert list(engine.map(os.getsid, [0])) == [os.getsid(0)]
     assert list(engine.map(lambda _: os.getpid(), [0, 1], spread="apart")) == [os.getpid()] * 2
 
@@ -108,13 +108,13 @@ LOOPBACK = ("0100007F", "0000000000000000FFFF00000100007F", "0000000000000000000
 
 def _list_processes() -> list[int]:
     """Return this process and all below it."""
-    found, waiting = list[int](), [os.getpid()]
+    processes, waiting = list[int](), [os.getpid()]
     while waiting:
-        found.append(waiting.pop())
-        for children in Path(f"/proc/{found[-1]}/task").glob("*/children"):
+        processes.append(waiting.pop())
+        for children in Path(f"/proc/{processes[-1]}/task").glob("*/children"):
             with suppress(OSError):
                 waiting += map(int, children.read_text().split())
-    return found
+    return processes
 
 
 def _list_listeners(processes: Sequence[int]) -> list[str]:

@@ -47,10 +47,10 @@ def cluster(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     environment = {**os.environ, "RAY_TMPDIR": str(folder)}
     with subprocess.Popen(command, env=environment, **pipes) as process:  # type: ignore[call-overload]  # Popen's overloads
         try:
-            told = json.loads(process.stdout.readline())
+            about = json.loads(process.stdout.readline())
             monkeypatch.setenv("RAY_AUTH_MODE", "token")
-            monkeypatch.setenv("RAY_AUTH_TOKEN", told["token"])
-            yield told["address"]
+            monkeypatch.setenv("RAY_AUTH_TOKEN", about["token"])
+            yield about["address"]
         finally:
             process.stdin.close()
             process.wait(300)

@@ -84,19 +84,19 @@ def test_a_function_is_asked_and_named_in_the_run(tmp_path: Path) -> None:
     """It gets the messages, is called here and one at a time, and its name stands in the run as the
     model.
     """
-    asked = Asked()
+    model = Asked()
 
     def ask(messages: Messages) -> str:
         assert messages == [{"role": "user", "content": messages[0]["content"]}]
         messages.clear()  # what it does to them is its own affair
         messages.append({"content": "Question 0?"})
-        return asked.say(messages)
+        return model.say(messages)
 
     run = ak.run(TASK, dataset=make_rows(6), model=ask, out=tmp_path / "run")
     entry = run.manifest["tasks"][0]
     assert (run.status, run.metrics["Accuracy"].value) == ("complete", 0.5)
     assert (entry["model"]["name"], entry["model"]["is_function"]) == ("ask", True)
-    assert (asked.most, asked.threads) == (1, {threading.current_thread().name})
+    assert (model.most, model.threads) == (1, {threading.current_thread().name})
     assert read_calls(run)["asked"] == 6
     prompts = run.tasks["quiz"].completions["prompt"]
     assert prompts[5].startswith('[{"role": "user", "content": "Question 5?')
@@ -125,10 +125,10 @@ def test_as_many_calls_as_allowed_are_under_way(kind: str, limit: int | None, mo
     """One of a plain function, and as many of an async one as an endpoint is sent, unless
     `max_concurrent` says otherwise; results keep their order.
     """
-    asked = Asked(0.3 if kind == "say_later" else 0.002)
-    run = ak.score(TASK, make_rows(130), model=getattr(asked, kind), max_concurrent=limit)
-    assert (run.metrics["Accuracy"].value, asked.most) == (0.5, most)
-    assert len(set(asked.questions)) == 130
+    model = Asked(0.3 if kind == "say_later" else 0.002)
+    run = ak.score(TASK, make_rows(130), model=getattr(model, kind), max_concurrent=limit)
+    assert (run.metrics["Accuracy"].value, model.most) == (0.5, most)
+    assert len(set(model.questions)) == 130
 
 
 def test_what_a_function_may_give() -> None:
@@ -139,8 +139,8 @@ def test_what_a_function_may_give() -> None:
     }
     good, empty = ({"role": "assistant", "content": content} for content in ("B", None))
     replies = ["A", good, SimpleNamespace(model_dump=lambda: completion), empty]
-    given = iter(replies)
-    frame = ak.score(TASK, make_rows(4), model=lambda _: next(given)).to_frame()
+    upcoming = iter(replies)
+    frame = ak.score(TASK, make_rows(4), model=lambda _: next(upcoming)).to_frame()
     assert frame["completion"].to_list() == ["A", "B", "B", None]
     assert frame["completion_status"].to_list() == ["OK", "OK", "OK", "NO_TEXT"]
 
@@ -204,20 +204,20 @@ def test_what_a_function_raises_is_the_error_of_that_sample(
 
 def test_a_function_that_always_fails_is_not_asked_on_and_on(tmp_path: Path) -> None:
     """When the first 50 calls have failed, the run ends; it can go on."""
-    asked = Asked()
+    model = Asked()
 
     def ask(messages: Messages) -> str:
-        asked.enter(messages)
+        model.enter(messages)
         raise RuntimeError("no memory")
 
     reason = r"E306.*the first 50 calls of `ask` all failed; RuntimeError: no mem"
     with pytest.raises(ak.SolverError, match=reason):
         ak.run(TASK, dataset=make_rows(200), model=ask, out=tmp_path / "run")
-    assert (ak.load_run(tmp_path / "run").status, len(asked.questions)) == ("incomplete", 50)
+    assert (ak.load_run(tmp_path / "run").status, len(model.questions)) == ("incomplete", 50)
 
 
 def test_secrets_in_what_is_raised_are_hidden() -> None:
-    """A key that answerkey knows is not in the run, whoever says it."""
+    """A key that answerkey knows is not in the run, even if the function's error quotes it."""
     Secret("sk-canary-0123456789")
 
     def ask(_: Messages) -> str:
@@ -236,16 +236,16 @@ def stop_in_the_second_chunk(place: Path, rows: Any = None, **options: Any) -> N
         assert journal.count() == (55, 0)
 
 
-def require_stopped(place: Path, asked: Asked, *, lost: int, **options: Any) -> None:  # noqa: ANN401 - of a run
+def require_stopped(place: Path, function: Asked, *, lost: int, **options: Any) -> None:  # noqa: ANN401 - of a run
     """Hold that a run was interrupted, has all answers but a few, and asks for the others alone."""
     stopped = ak.load_run(place)
     assert (stopped.status, stopped.manifest["stopped"]["message"]) == ("incomplete", "interrupted")
-    known, begun = read_calls(stopped)["calls"], len(asked.questions)
-    assert begun - lost <= known <= begun < 2_000
-    asked.questions.clear()
-    asked.seconds = 0
+    stored, begun = read_calls(stopped)["calls"], len(function.questions)
+    assert begun - lost <= stored <= begun < 2_000
+    function.questions.clear()
+    function.seconds = 0
     assert ak.resume(place, **options).status == "complete"
-    assert len(asked.questions) == 2_000 - known
+    assert len(function.questions) == 2_000 - stored
 
 
 def read_tables(run: ak.Run) -> tuple[pl.DataFrame, ...]:
@@ -258,11 +258,11 @@ def test_a_resumed_run_is_that_of_one_that_never_stopped(tmp_path: Path) -> None
     """Only what the journal lacks is asked; tables, numbers and counts are those of a whole run."""
     whole = ak.run(TASK, dataset=make_rows(80), model=Asked().say, out=tmp_path / "whole")
     stop_in_the_second_chunk(tmp_path / "run")  # after 55 calls: nothing comes from the cache
-    asked = Asked()
-    run = ak.resume(tmp_path / "run", model=asked.say)
-    assert (len(asked.questions), run.status) == (25, "complete")
-    for found, wanted in zip(read_tables(run), read_tables(whole), strict=True):
-        assert found.equals(wanted)
+    model = Asked()
+    run = ak.resume(tmp_path / "run", model=model.say)
+    assert (len(model.questions), run.status) == (25, "complete")
+    for resumed, expected in zip(read_tables(run), read_tables(whole), strict=True):
+        assert resumed.equals(expected)
     assert run.metrics == whole.metrics
     assert [read_calls(run)[name] for name in ("calls", "asked", "failed")] == [80, 80, 0]
 
@@ -285,24 +285,24 @@ def test_rows_are_checked_again_where_some_were_wrong(tmp_path: Path) -> None:
     rows = make_rows(80)
     rows[70]["answer"] = "Z"
     stop_in_the_second_chunk(tmp_path / "run", rows, allow_failed=1)
-    asked = Asked()
-    run = ak.resume(tmp_path / "run", model=asked.say)
-    assert (run.status, len(asked.questions)) == ("complete", 24)
+    model = Asked()
+    run = ak.resume(tmp_path / "run", model=model.say)
+    assert (run.status, len(model.questions)) == ("complete", 24)
     assert run.tasks["quiz"].counts["failed"] == 1
 
 
 def test_damage_during_a_run_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its call is made again, and the run says so."""
     stop_in_the_second_chunk(tmp_path / "run")
-    mend, asked = CallStore.mend, Asked()
+    mend, model = CallStore.mend, Asked()
 
     def mend_and_spoil(journal: CallStore) -> None:
         mend(journal)
         journal._connection.execute("UPDATE calls SET trial = 1 WHERE place = 52")
 
     monkeypatch.setattr(CallStore, "mend", mend_and_spoil)
-    run = ak.resume(tmp_path / "run", model=asked.say)
-    assert (run.status, len(asked.questions)) == ("complete", 26)
+    run = ak.resume(tmp_path / "run", model=model.say)
+    assert (run.status, len(model.questions)) == ("complete", 26)
     assert "damaged or missing records of the journal: 1" in run.manifest["notices"][-1]
 
 
@@ -326,11 +326,11 @@ def test_an_interrupt_ends_the_run_in_order(tmp_path: Path, kind: str, limit: in
     """Ctrl-C: what was answered is in the journal, the run says that it was interrupted, and it can
     go on.
     """
-    asked = Asked(0.01)
-    say: Any = getattr(asked, kind)
+    model = Asked(0.01)
+    say: Any = getattr(model, kind)
 
     def strike() -> None:
-        while len(asked.questions) < 20:
+        while len(model.questions) < 20:
             threading.Event().wait(0.005)
         os.kill(os.getpid(), signal.SIGINT)
 
@@ -345,7 +345,7 @@ def test_an_interrupt_ends_the_run_in_order(tmp_path: Path, kind: str, limit: in
     finally:
         signal.signal(signal.SIGINT, before)
     more = {"model": say, "max_concurrent": limit and 64}
-    require_stopped(tmp_path / "run", asked, lost=1, **more)
+    require_stopped(tmp_path / "run", model, lost=1, **more)
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,7 @@ def test_an_interrupt_ends_the_run_in_order(tmp_path: Path, kind: str, limit: in
 def test_limits_that_need_an_endpoint_are_refused(
     error: type[Exception], options: dict[str, Any], message: str
 ) -> None:
-    """A batch cannot be handed in to a function, and nobody knows what it costs."""
+    """A function takes no batches, and its cost is unknown."""
     with pytest.raises(error, match=message):
         ak.score(TASK, make_rows(2), **{"model": Asked().say, **options})
 
@@ -393,10 +393,10 @@ def test_what_cannot_be_called_is_refused_before_the_first_sample(
 
 def test_a_dry_run_asks_nothing_and_knows_no_price() -> None:
     """The prompts are counted; a function may cost anything."""
-    asked = Asked()
-    planned = ak.plan_calls(TASK, dataset=make_rows(3), model=asked.say).tasks[0]
+    model = Asked()
+    planned = ak.plan_calls(TASK, dataset=make_rows(3), model=model.say).tasks[0]
     assert (planned.model, planned.calls, planned.cost) == ("Asked.say", 3, None)
-    assert asked.questions == []
+    assert model.questions == []
 
 
 def test_a_run_may_be_started_inside_a_running_loop(tmp_path: Path) -> None:
@@ -404,18 +404,18 @@ def test_a_run_may_be_started_inside_a_running_loop(tmp_path: Path) -> None:
 
     `run` waits in it, and an async function has a loop of its own meanwhile.
     """
-    asked = Asked()
+    model = Asked()
 
     async def cell() -> ak.Run:
-        return ak.run(TASK, dataset=make_rows(6), model=asked.say_later, out=tmp_path / "run")
+        return ak.run(TASK, dataset=make_rows(6), model=model.say_later, out=tmp_path / "run")
 
     assert asyncio.run(cell()).metrics["Accuracy"].value == 0.5
-    assert asked.threads == {"answerkey-Asked.say_later"}
+    assert model.threads == {"answerkey-Asked.say_later"}
 
 
 def test_arun_leaves_the_loop_free_and_calls_the_function_in_it(tmp_path: Path) -> None:
     """So a client that belongs to the loop can be used, and other tasks go on."""
-    asked, ticks = Asked(0.01), 0
+    model, ticks = Asked(0.01), 0
 
     async def tick() -> None:
         nonlocal ticks
@@ -424,34 +424,34 @@ def test_arun_leaves_the_loop_free_and_calls_the_function_in_it(tmp_path: Path) 
             await asyncio.sleep(0)
 
     async def cell() -> ak.Run:
-        other = asyncio.create_task(tick())
-        run = await ak.arun(TASK, dataset=make_rows(6), model=asked.say_later, out=tmp_path / "run")
-        other.cancel()
+        ticking = asyncio.create_task(tick())
+        run = await ak.arun(TASK, dataset=make_rows(6), model=model.say_later, out=tmp_path / "run")
+        ticking.cancel()
         return run
 
     assert asyncio.run(cell()).metrics["Accuracy"].value == 0.5
-    assert asked.threads == {threading.current_thread().name}
+    assert model.threads == {threading.current_thread().name}
     assert ticks > 10
 
 
 @pytest.mark.parametrize("kind", ["say", "say_later"])
 def test_cancelling_arun_ends_the_run_in_order(tmp_path: Path, kind: str) -> None:
     """As Ctrl-C does: what was answered is kept, and the run can go on."""
-    asked = Asked(0.01)
-    say: Any = getattr(asked, kind)
+    model = Asked(0.01)
+    say: Any = getattr(model, kind)
 
     async def cell() -> None:
         options: dict[str, Any] = {"model": say, "max_concurrent": 4}
         running = ak.arun(TASK, dataset=make_rows(2_000), out=tmp_path / "run", **options)
         task = asyncio.create_task(running)
-        while len(asked.questions) < 20:  # noqa: ASYNC110 - another thread asks
+        while len(model.questions) < 20:  # noqa: ASYNC110 - another thread asks
             await asyncio.sleep(0.005)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
     asyncio.run(cell())
-    require_stopped(tmp_path / "run", asked, lost=4, model=say, max_concurrent=64)
+    require_stopped(tmp_path / "run", model, lost=4, model=say, max_concurrent=64)
 
 
 def test_what_is_wrong_with_a_run_is_raised_where_it_is_awaited(tmp_path: Path) -> None:
@@ -491,6 +491,6 @@ def test_a_process_that_is_killed_loses_the_last_few_answers(tmp_path: Path) -> 
     assert killed.returncode == -signal.SIGKILL
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == "complete 1.0\n"
-    asked = (tmp_path / "asked").read_text(encoding="utf-8").splitlines()
-    assert len(set(asked)) == 60
-    assert len(asked) == 60 + 8
+    questions = (tmp_path / "asked").read_text(encoding="utf-8").splitlines()
+    assert len(set(questions)) == 60
+    assert len(questions) == 60 + 8

@@ -66,7 +66,7 @@ def answer(messages: Sequence[Mapping[str, Any]]) -> Reply:
 
 def read_values(run: ak.Run) -> dict[str, float | None]:
     """Return the values of all metrics by name."""
-    return {name: one.value for name, one in run.metrics.items()}
+    return {name: value.value for name, value in run.metrics.items()}
 
 
 def test_text_and_probabilities_are_scored_apart(project: Project) -> None:
@@ -93,9 +93,9 @@ def test_text_and_probabilities_are_scored_apart(project: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("solver", "model", "said"),
+    ("solver", "model", "message"),
     [
-        (ASKING, "http://127.0.0.1:9/v1#m", r"E108.*is not told to return them"),
+        (ASKING, "http://127.0.0.1:9/v1#m", r"E108.*is not asked for them"),
         (ASKING, "http://127.0.0.1:9/v1?logprobs=true#m", r"E108.*`top_logprobs` is not set"),
         (ASKING, "builtin/random", r"(?s)E108.*has none.*name the model of an endpoint"),
         (RANKING, "builtin/random", "E301"),
@@ -103,15 +103,15 @@ def test_text_and_probabilities_are_scored_apart(project: Project) -> None:
     ],
 )
 def test_a_model_that_sends_no_logprobs_or_echo_is_refused_before_it_is_asked(
-    project: Project, solver: object, model: str, said: str
+    project: Project, solver: object, model: str, message: str
 ) -> None:
     """The error names the scorer, and how to ask for them."""
-    with pytest.raises(AnswerkeyError, match=said):
+    with pytest.raises(AnswerkeyError, match=message):
         write(project, solver=solver).run(model=model)
 
 
 @pytest.mark.parametrize(
-    ("scorer", "definition", "code", "said"),
+    ("scorer", "definition", "code", "message"),
     [
         (TEXT, {"solver": RANKING}, "E108", "no text"),
         (PROBABILITIES, {"solver": {**RANKING, "continuations": QUESTION}}, "E302", ""),
@@ -120,7 +120,7 @@ def test_a_model_that_sends_no_logprobs_or_echo_is_refused_before_it_is_asked(
     ],
 )
 def test_what_has_nothing_to_read_is_found_by_check(
-    project: Project, scorer: dict[str, Any], definition: dict[str, Any], code: str, said: str
+    project: Project, scorer: dict[str, Any], definition: dict[str, Any], code: str, message: str
 ) -> None:
     """A ranking has no text, continuations must be texts, and PriDe needs a scorer of
     probabilities.
@@ -129,7 +129,7 @@ def test_what_has_nothing_to_read_is_found_by_check(
     rows = project.folder / "rows.jsonl"
     errors = ak.check(project.folder / "task.yaml", dataset=rows).errors
     assert {error.code for error in errors} == {code}
-    assert said in errors[0].message
+    assert message in errors[0].message
 
 
 def test_recorded_completions_may_bring_logprobs(project: Project) -> None:
@@ -141,8 +141,8 @@ def test_recorded_completions_may_bring_logprobs(project: Project) -> None:
     task = project.task(solver=None, scorers=[PROBABILITIES])
     column = [{"completion": "A", "logprobs": json.dumps(logprobs)} for _ in ROWS]
     cells = [{"completion": whole} for _ in ROWS]
-    for said in (column, cells):
-        values = read_values(ak.score(task, ROWS, said))
+    for completions in (column, cells):
+        values = read_values(ak.score(task, ROWS, completions))
         assert values["Accuracy by Probability"] == pytest.approx(2 / 3)
         assert values["Text Mismatch Rate"] == 0.0
 
@@ -250,7 +250,7 @@ def raise_error(_context: str, _continuations: Sequence[str]) -> object:
     ("loglikelihoods", "counts", "error"),
     [
         (give_text, (3, 0), None),
-        (give_one, (0, 3), "ValueError: `loglikelihoods` gave 1 numbers for 2 continuations"),
+        (give_one, (0, 3), "ValueError: `loglikelihoods` returned 1 numbers for 2 continuations"),
         (raise_error, (0, 3), "RuntimeError: out of memory"),
     ],
 )
@@ -284,9 +284,8 @@ def test_an_object_may_return_texts(project: Project) -> None:
 def test_a_model_in_the_process_without_them_cannot_rank(project: Project) -> None:
     """E301, before anything is asked."""
     model = type("Silent", (), {"complete": OwnModel.complete})()
-    with pytest.raises(ak.SpecError, match="model `Silent`") as caught:
+    with pytest.raises(ak.SpecError, match=r"^error\[E301\]: .*model `Silent`"):
         write(project, solver=RANKING).run(model=model)
-    assert caught.value.code == "E301"
 
 
 def test_an_endpoint_that_does_not_echo_fails_every_row(project: Project) -> None:

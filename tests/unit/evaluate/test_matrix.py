@@ -68,7 +68,7 @@ def read_status(project: Project, out: str = "all") -> list[str]:
 
 
 def answer_together(count: int) -> Callable[[Messages], str]:
-    """Return a model that answers once so many calls wait for it."""
+    """Return a model that answers once this many calls are waiting."""
     barrier = threading.Barrier(count)
 
     def answer(_messages: Messages) -> str:
@@ -139,7 +139,7 @@ def test_runs_at_once_are_those_of_one_after_the_other(project: Project, serve: 
 
 
 def test_models_of_one_endpoint_share_its_limits(project: Project, serve: Serve) -> None:
-    """An endpoint that takes three requests at a time never gets a fourth, whoever asks."""
+    """An endpoint that takes three requests at a time never gets a fourth, from any run."""
     project.write_rows([{"question": f"q{n}", "answer": "A"} for n in range(12)])
     server = serve("A", Behaviour(delay=0.003, max_concurrent=3))
     made = run_matrix(project, [name(server, letter) for letter in "abcd"], max_concurrent=3)
@@ -196,10 +196,10 @@ def test_a_model_that_is_down_ends_only_tasks_that_need_it(project: Project, ser
     after.
     """
     server = serve("hmm")
-    other = {"task_key": "other", "model_key": "mine"}
-    own = {"model_key": "mine"}
-    keys = {"before": own, "asks": other, "again": other}
-    folder = project.plan(*({"key": key, **entry} for key, entry in keys.items()), own)
+    second = {"task_key": "other", "model_key": "mine"}
+    first = {"model_key": "mine"}
+    keys = {"before": first, "asks": second, "again": second}
+    folder = project.plan(*({"key": key, **entry} for key, entry in keys.items()), first)
     plan = json.loads((folder / "run.yaml").read_text())
     fallback = {**SCORER, "extraction": {"rule": "stated_answer", "fallback": "down"}}
     plan["tasks"].append({**project.task(scorers=[fallback]), "key": "other"})
@@ -257,7 +257,7 @@ def test_ctrl_c_stops_all_runs_and_says_how_to_go_on(
 def test_an_error_of_ours_stops_all_runs(
     project: Project, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What nobody foresaw comes out, after the others were stopped in order."""
+    """An unexpected exception is raised after the other runs were stopped in order."""
     evaluate_rows = Evaluation.evaluate_rows
 
     def break_one(run: Evaluation, prepared: Any, *given: Any, **more: Any) -> object:  # noqa: ANN401 - as `evaluate_rows`

@@ -25,7 +25,7 @@ COLUMNS = """
     sample_id trial question answer subject mixed sample.latency run task model
     completion completion_status completion_error reasoning finish_reason prompt
     prompt_tokens completion_tokens reasoning_tokens cached_tokens cache_write_tokens
-    latency cost their_score their_answer
+    latency cost imported_score imported_answer
 """
 VERDICT = """
     status reason excluded_by is_correct completion_validity validity_reason
@@ -41,7 +41,7 @@ def use_rule(rule: str) -> dict[str, Any]:
 
 
 def test_a_frame_has_the_row_the_completion_and_every_verdict() -> None:
-    """In this order; a column that is called like one of ours has `sample.` before its name."""
+    """In this order; a column with a reserved name gets the prefix `sample.`."""
     frame = ak.score(TASK, ROWS, SAID).to_frame()
     scored = [name for name in frame.columns if name.startswith("string_equals_mcqa.")]
     assert frame.columns == [*COLUMNS.split(), *scored]
@@ -67,8 +67,8 @@ def test_a_frame_has_a_row_for_each_trial_and_scorer_values_of_both() -> None:
     """Two scorers have columns of their own, and a sample as many rows as it has trials."""
     second = {**SCORER, "key": "strict", "extraction": "first_character_literal"}
     task = describe_task(scorers=[SCORER, second], trials={"num_trials": 2})
-    said = [{"sample_id": f"{1 + n // 2:06}", "trial": n % 2, "completion": "A"} for n in range(6)]
-    frame = ak.score(task, ROWS, said).to_frame()
+    texts = [{"sample_id": f"{1 + n // 2:06}", "trial": n % 2, "completion": "A"} for n in range(6)]
+    frame = ak.score(task, ROWS, texts).to_frame()
     assert frame["trial"].to_list() == [0, 1] * 3
     assert frame["strict.is_correct"].to_list() == [1.0, 1.0, 0.0, 0.0, 0.0, 0.0]
     assert frame["string_equals_mcqa.is_correct"].to_list() == frame["strict.is_correct"].to_list()
@@ -124,7 +124,7 @@ def test_a_saved_run_can_be_saved_again_and_a_changed_one_not(tmp_path: Path) ->
 
 
 def test_samples_in_a_folder_of_a_stranger_are_read_without_trust(tmp_path: Path) -> None:
-    """What should be JSON and is none is E503, whoever wrote the list of files."""
+    """A file that should be JSON and is not is E503, even if its hash is in the list of files."""
     ak.score(TASK, ROWS, SAID).save(tmp_path / "run")
     (file,) = (tmp_path / "run" / "tasks" / "quiz" / "samples").glob("*.parquet")
     for wrong in ("{", "3", "[1]", None):
@@ -151,15 +151,15 @@ def test_a_run_in_memory_is_scored_again_in_memory(tmp_path: Path) -> None:
 
 def test_runs_in_memory_are_compared_audited_explained_and_reported(tmp_path: Path) -> None:
     """As runs in folders are, with the categories of their samples."""
-    run, other = ak.score(TASK, ROWS, SAID), ak.score(TASK, ROWS, ["A", "B", "B"])
-    (pair,) = ak.compare(run, other, by="subject").pairs
+    run, second = ak.score(TASK, ROWS, SAID), ak.score(TASK, ROWS, ["A", "B", "B"])
+    (pair,) = ak.compare(run, second, by="subject").pairs
     assert (pair.second_only, set(pair.categories)) == (("000002", "000003"), {"art", "law"})
     assert ak.audit(run).notices == ()
     (way,) = ak.explain(run, 2).samples
     seen = (way["run"], way["sample"]["question"], way["completion"])
     assert seen == (None, "two?", "The answer is B")
     assert "'T', is not one of the choices" in str(ak.explain(run, "000002"))
-    written = ak.report([run, other], tmp_path / "both.html")
+    written = ak.report([run, second], tmp_path / "both.html")
     assert (written["runs"], written["rows"]) == (2, 6)
     assert "three?" in (tmp_path / "both.html").read_text(encoding="utf-8")
     assert ak.report(run, tmp_path / "one.html", max_samples=1)["embedded"] == 1
@@ -191,16 +191,16 @@ def test_orders_that_completions_state_are_known_again() -> None:
     order = {"options": "{{ sample.options }}", "orders": "rotations"}
     task = describe_task(choice_order=order, scorers=[SCORER])
     rows = [{"options": ["x", "y"], "answer": "A"}, {"options": ["u", "v"], "answer": "B"}]
-    said = []
+    replies = []
     for order_text, number in (("BA", 1), ("AB", 1), ("AB", 2), ("BA", 2)):
         reply = {"sample_id": f"00000{number}", "option_order": order_text, "completion": "A"}
-        said.append(reply)
-    run = ak.score(task, rows, said)
+        replies.append(reply)
+    run = ak.score(task, rows, replies)
     frame = run.to_frame()
     assert frame["option_order"].to_list() == [[1, 0], [0, 1], [0, 1], [1, 0]]
     assert frame["options"].to_list() == [["y", "x"], ["x", "y"], ["u", "v"], ["v", "u"]]
     assert ak.rescore(run).to_frame().equals(frame)
-    failed = ak.score(task, [{**rows[0], "answer": "Z"}, rows[1]], said, allow_failed=2)
+    failed = ak.score(task, [{**rows[0], "answer": "Z"}, rows[1]], replies, allow_failed=2)
     unknown = "E505.*in which order a sample was shown that failed is not known"
     with pytest.raises(ak.RunError, match=unknown):
         failed.to_frame()
@@ -246,8 +246,8 @@ def test_a_table_may_be_the_dataset_of_a_run(tmp_path: Path) -> None:
 def test_the_questions_of_a_table_are_audited() -> None:
     """As those of a file; an option that does not exist is told."""
     rows = [{"question": "Same?", "options": ["x", "y"], "answer": "A"}] * 4
-    (found,) = ak.audit_dataset(pl.DataFrame(rows))
-    assert found.name == "samples"
+    (audit,) = ak.audit_dataset(pl.DataFrame(rows))
+    assert audit.name == "samples"
     near = "`audit_dataset` has no option `colums`; did you mean `columns`"
     with pytest.raises(TypeError, match=near):
         ak.audit_dataset(rows, colums={})  # type: ignore[call-arg]  # what is tested

@@ -76,7 +76,7 @@ def always_first(
 
 def read_numbers(run: ak.Run) -> dict[str, float | None]:
     """Return the values of all metrics by name."""
-    return {name: one.value for name, one in run.metrics.items()}
+    return {name: value.value for name, value in run.metrics.items()}
 
 
 def test_every_sample_is_shown_in_every_rotation() -> None:
@@ -97,10 +97,10 @@ def test_every_sample_is_shown_in_every_rotation() -> None:
     assert (second["ground_truth_choice"], second["ground_truth_option"]) == ("C", "A")
     assert (second["predicted_choice"], second["predicted_option"]) == ("A", "B")
     assert second["base_sample_id"] == "000001"
-    assert scores[7]["left_in_place"] == "REFERS_TO_LABELS"
+    assert scores[7]["not_reordered"] == "REFERS_TO_LABELS"
     assert task.totals["counts"]["samples"] == 3
     assert task.totals["orders"]["counts"]["samples"] == 8
-    assert task.totals["orders"]["left_in_place"] == {"REFERS_TO_LABELS": 1}
+    assert task.totals["orders"]["not_reordered"] == {"REFERS_TO_LABELS": 1}
     mean = pytest.approx((1 / 3 + 1 / 4) / 2)
     assert read_numbers(run) == {
         "Accuracy": pytest.approx((1 / 3 + 1 / 4 + 0) / 3), "completion_validity_VALID": 1.0,
@@ -110,7 +110,7 @@ def test_every_sample_is_shown_in_every_rotation() -> None:
         "order_rstd": pytest.approx(100 * (3 / 16) ** 0.5),
     }  # fmt: skip
     assert run.metrics["order_mean"].n == 2
-    assert run.metrics["order_mean"].n_excluded == {"left_in_place": 1}
+    assert run.metrics["order_mean"].n_excluded == {"not_reordered": 1}
     assert run.metrics["Accuracy"].n == 3
 
 
@@ -171,8 +171,8 @@ def test_every_file_format_has_the_same_shuffles(write: Write) -> None:
         ak.run(task, dataset=folder / name, model="builtin/longest", out=folder / f"{name}.run")
         for name in ("rows.jsonl", "data.yaml")
     ]
-    one, two = (reopen(run).read(range(20)).samples.values("options") for run in runs)
-    assert one == two
+    first, second = (reopen(run).read(range(20)).samples.values("options") for run in runs)
+    assert first == second
 
 
 def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,13 +191,13 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_recorded_completions_say_in_which_order_they_were_asked() -> None:
     """A column `option_order` names at each place the option of the dataset that stood there."""
-    said: list[dict[str, object]] = [
+    replies: list[dict[str, object]] = [
         {"sample_id": "000001", "option_order": ["C", "A", "B"], "completion": "B"},
         {"sample_id": "000001", "option_order": "ABC", "completion": "A"},
         {"sample_id": "000002", "option_order": [3, 2, 1, 0], "completion": "C"},
         {"sample_id": "000003", "option_order": None, "completion": "A"},
     ]
-    run = ak.score(make_task(), ROWS, said)
+    run = ak.score(make_task(), ROWS, replies)
     numbers = read_numbers(run)
     assert numbers["Accuracy"] == pytest.approx(2 / 3)
     assert (numbers["order_all_right"], numbers["order_consistency"]) == (1.0, 1.0)
@@ -214,7 +214,7 @@ def test_an_order_that_is_none_is_refused(order: object) -> None:
 
 
 def test_completions_without_an_order_are_refused() -> None:
-    """Nobody can tell which option a letter meant.
+    """Without the order, the option behind a letter is unknown.
 
     In the order of the file it is the letter itself.
     """
@@ -263,7 +263,7 @@ def test_rows_whose_options_cannot_be_moved_are_errors(write: Write) -> None:
     assert caught.value.where
     assert caught.value.where.line == 4
     run = project.run("two", allow_failed="1", model=SAYS_A)
-    assert run.metrics["order_mean"].n_excluded == {"failed": 1, "left_in_place": 1}
+    assert run.metrics["order_mean"].n_excluded == {"failed": 1, "not_reordered": 1}
 
 
 def test_all_orders_of_too_many_options_and_ids_that_look_like_orders_are_refused() -> None:
@@ -289,7 +289,7 @@ def order_by(options: str, **orders: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("changes", "code", "said"),
+    ("changes", "code", "message"),
     [
         ({"scorers": [EQUALS]}, "E108", "moves the options"),
         (order_by("options", orders="some"), "E108", "`orders` is"),
@@ -300,20 +300,20 @@ def order_by(options: str, **orders: str) -> dict[str, Any]:
     ],
 )
 def test_what_does_not_follow_the_order_is_refused(
-    write: Write, changes: dict[str, Any], code: str, said: str
+    write: Write, changes: dict[str, Any], code: str, message: str
 ) -> None:
     """A scorer that would read the wrong truth, and a setting that cannot be carried out, are
     errors.
     """
     folder = write(**changes).folder
-    found = ak.check(folder / "task.yaml", dataset=str(folder / "rows.jsonl")).errors
-    assert any(one.code == code and said in one.message for one in found), found
+    errors = ak.check(folder / "task.yaml", dataset=str(folder / "rows.jsonl")).errors
+    assert any(error.code == code and message in error.message for error in errors), errors
 
 
 def test_the_summary_says_what_the_order_does() -> None:
     """It names the orders, the numbers, the recalls, and what was left in place."""
-    said = str(always_first())
-    assert "choice order  rotations: 3 samples, 8 rows" in said
-    assert "right in all orders (circular)       0.00 %" in said
-    assert "RStd of the recalls: 43.3013 points" in said
-    assert "1 sample left in place: an option names the letters of others" in said
+    summary = str(always_first())
+    assert "choice order  rotations: 3 samples, 8 rows" in summary
+    assert "right in all orders (circular)       0.00 %" in summary
+    assert "RStd of the recalls: 43.3013 points" in summary
+    assert "1 sample left in place: an option names the letters of others" in summary

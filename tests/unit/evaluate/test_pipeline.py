@@ -71,15 +71,15 @@ def test_wrong_rows_are_told_the_same_and_leave_nothing(
     """
     monkeypatch.setattr(job, "choose_spread", lambda _: spread)
     out = tmp_path / "new" / "folders" / "run"
-    told = refuse(tmp_path, ROWS, out)
-    assert told.count("error[E204]") == 6
-    assert "sample `000004`: ground truth 'E' is not among the choices" in told
-    assert "scorer `string_equals_mcqa`: 20 more rows have the same problem" in told
-    assert "`allow_failed=25`" in told
+    message = refuse(tmp_path, ROWS, out)
+    assert message.count("error[E204]") == 6
+    assert "sample `000004`: ground truth 'E' is not among the choices" in message
+    assert "scorer `string_equals_mcqa`: 20 more rows have the same problem" in message
+    assert "`allow_failed=25`" in message
     assert not (tmp_path / "new").exists()
     assert list((tmp_path / "tmp").iterdir()) == []
     out.mkdir(parents=True)  # a folder that was there stays: only what the run has made is removed
-    assert told == refuse(tmp_path, ROWS, out, copy=True)
+    assert message == refuse(tmp_path, ROWS, out, copy=True)
     assert list(out.iterdir()) == []
     assert score(tmp_path, GOOD, out).status == "complete"
 
@@ -130,22 +130,22 @@ def test_scoring_in_memory_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_rows_that_may_fail_are_the_same_either_way(tmp_path: Path) -> None:
     """Scores and metrics do not depend on whether completions are kept."""
-    one, two = (
+    first, second = (
         score(tmp_path, ROWS, tmp_path / name, allow_failed=25, copy=copy)
         for name, copy in (("one", False), ("two", True))
     )
-    assert one.tasks["quiz"].counts == two.tasks["quiz"].counts
-    assert one.tasks["quiz"].counts["failed"] == 25
-    assert one.metrics == two.metrics
-    assert one.tasks["quiz"].scores.equals(two.tasks["quiz"].scores)
+    assert first.tasks["quiz"].counts == second.tasks["quiz"].counts
+    assert first.tasks["quiz"].counts["failed"] == 25
+    assert first.metrics == second.metrics
+    assert first.tasks["quiz"].scores.equals(second.tasks["quiz"].scores)
 
 
 def test_a_column_that_is_missing_is_told_once(tmp_path: Path) -> None:
     """All columns that there are are named, also those that the task does not read."""
     rows = [{name: value for name, value in row.items() if name != "choices"} for row in ROWS]
-    told = refuse(tmp_path, rows, tmp_path / "run")
-    assert told.count("error[E206]") == 1
-    assert "`unused`" in told
+    message = refuse(tmp_path, rows, tmp_path / "run")
+    assert message.count("error[E206]") == 1
+    assert "`unused`" in message
     assert not (tmp_path / "run").exists()
 
 
@@ -155,11 +155,11 @@ def test_wrong_rows_come_before_what_fails_in_scoring(tmp_path: Path) -> None:
     """
     odd = {"op": "greater_than", "expression": "{{ sample.unused }}", "value": 3}
     definition = {"actions": [{"key": "odd", "action": "exclude_from_metrics", "filter": odd}]}
-    told = refuse(tmp_path, ROWS, tmp_path / "run", definition=definition)
-    assert "E204" in told
-    assert "action `odd`" not in told
-    told = refuse(tmp_path, GOOD, tmp_path / "run", definition=definition)
-    assert told.startswith("error[E207]: action `odd`")
+    message = refuse(tmp_path, ROWS, tmp_path / "run", definition=definition)
+    assert "E204" in message
+    assert "action `odd`" not in message
+    message = refuse(tmp_path, GOOD, tmp_path / "run", definition=definition)
+    assert message.startswith("error[E207]: action `odd`")
     assert not (tmp_path / "run").exists()
 
 
@@ -177,9 +177,9 @@ def test_long_rows_make_more_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(job, "choose_chunk_rows", note)
     rows = [{"answer": "A", "choices": ["A", "B"]}] * 2500
     for length in (1, 10_000):
-        said = tmp_path / "said.jsonl"
-        said.write_text(f'{{"completion": "{"A" * length}"}}\n' * len(rows))
-        score(tmp_path, rows, tmp_path / f"run-{length}", completions=str(said))
+        replies = tmp_path / "said.jsonl"
+        replies.write_text(f'{{"completion": "{"A" * length}"}}\n' * len(rows))
+        score(tmp_path, rows, tmp_path / f"run-{length}", completions=str(replies))
     assert sizes[0] == 100_000
     assert 2_000 < sizes[1] < 4_000
 
@@ -222,9 +222,9 @@ def work(chunk: Chunk, prepared: Job) -> pl.DataFrame:
 def test_skipped_rows_are_failed_and_change_no_other(skipped: tuple[int, ...]) -> None:
     """Each row is there once, in its place; the others are judged as ever."""
     prepared, chunk = cut()
-    whole, found = work(chunk, prepared), work(replace(chunk, skipped=skipped), prepared)
+    whole, skipping = work(chunk, prepared), work(replace(chunk, skipped=skipped), prepared)
     left = [row for row in range(4) if row not in skipped]
-    assert found["sample_id"].to_list() == whole["sample_id"].to_list()
-    assert found[left].rows() == whole[left].rows()
-    verdicts = found[list(skipped)].select("status", "reason").rows()
+    assert skipping["sample_id"].to_list() == whole["sample_id"].to_list()
+    assert skipping[left].rows() == whole[left].rows()
+    verdicts = skipping[list(skipped)].select("status", "reason").rows()
     assert set(verdicts) == {("FAILED", "ENDED_WORKER")}

@@ -40,7 +40,7 @@ def by_second(project: Project) -> dict[str, Any]:
 def interrupt(
     project: Project, start: Start | None = None, *, after: int = 1, **options: object
 ) -> Path:
-    """Return the folder of a run that was interrupted when so many chunks were scored."""
+    """Return the folder of a run that was interrupted after this many chunks."""
     stopped, stages = project.folder / "stopped", list[str]()
 
     def stop(stage: str, *_: object) -> None:
@@ -81,8 +81,8 @@ def test_a_resumed_run_is_the_uninterrupted_one(project: Project, how: str) -> N
     rows = project.folder / "rows.jsonl"
     start = partial(ak.run, project.folder / "task.yaml", model=MODEL, dataset=rows)
     if how == "recorded":
-        said = project.write_rows([{"completion": letter} for letter in "ABABBX"], "said")
-        start = partial(start, model=None, completions=said)
+        replies = project.write_rows([{"completion": letter} for letter in "ABABBX"], "said")
+        start = partial(start, model=None, completions=replies)
     if how == "repetitions":
         repeated = {"repeatability": {"num_runs": 2}, "model_key": MODEL}
         start = partial(ak.run, project.plan(repeated, trials={"num_trials": 2}))
@@ -137,8 +137,8 @@ def test_a_complete_run_is_left_as_it_is(project: Project) -> None:
 @pytest.mark.parametrize(("name", "is_gone"), [("rows", False), ("rows", True), ("said", False)])
 def test_files_that_have_changed_are_e505(project: Project, name: str, *, is_gone: bool) -> None:
     """Half of one dataset and half of another is no result; the run stays as it was."""
-    said = project.write_rows([{"completion": "A"}] * 6, "said")
-    stopped = interrupt(project, completions=said)
+    replies = project.write_rows([{"completion": "A"}] * 6, "said")
+    stopped = interrupt(project, completions=replies)
     before = (stopped / "run.json").read_bytes()
     changed = project.write_rows([{"question": "o", "answer": "B", "completion": "B"}] * 6, name)
     if is_gone:
@@ -214,15 +214,15 @@ def test_a_changed_task_changes_the_numbers_only(project: Project, old: ak.Run, 
 
 
 def test_config_values_are_taken_over(project: Project) -> None:
-    """A value that nobody gives is the old run's; the caller's wins."""
+    """A value that is not given is taken from the old run; the caller's wins."""
     truth = "{{ sample.<< config.column >> }}"
     task = project.task(scorers=[{**SCORER, "ground_truth_choice": truth}])
     task["config_spec"] = [{"type": "dataset_column", "key": "column", "display_name": "Column"}]
     file, _ = project.write_task(task), project.write_rows(ROWS)
     first = project.run("old", config={"column": "second"}, model=SAYS_A)
     same = ak.rescore(first, file, out=project.folder / "same")
-    other = ak.rescore(first, file, config={"column": "answer"}, out=project.folder / "other")
-    values = [run.metrics["Accuracy"].value for run in (first, same, other)]
+    changed = ak.rescore(first, file, config={"column": "answer"}, out=project.folder / "other")
+    values = [run.metrics["Accuracy"].value for run in (first, same, changed)]
     assert values == pytest.approx([1 / 3, 1 / 3, 2 / 3])
 
 
@@ -235,8 +235,8 @@ def test_a_task_that_would_ask_something_else_is_noted(project: Project, old: ak
 
 def test_recorded_completions_are_still_referred_to(project: Project) -> None:
     """They are not copied, unless that is asked for."""
-    said = project.write_rows([{"completion": text} for text in "ABABAB"], "said")
-    first = project.run("old", completions=said)
+    replies = project.write_rows([{"completion": text} for text in "ABABAB"], "said")
+    first = project.run("old", completions=replies)
     again = ak.rescore(first, out=project.folder / "new")
     assert again.metrics == first.metrics
     assert again.tasks["quiz"].completions.is_empty()
@@ -262,8 +262,8 @@ def test_a_row_that_was_not_asked_is_an_error_once_it_is_in_order(project: Proje
 
 def test_trials_and_repetitions_are_scored_again(project: Project) -> None:
     """Each trial and each repetition keeps its completions; another number of trials is E507."""
-    wanted = {"model_key": "builtin/random", "repeatability": {"num_runs": 2}}
-    first = ak.run(project.plan(wanted, trials={"num_trials": 3}), out=project.folder / "old")
+    asks = {"model_key": "builtin/random", "repeatability": {"num_runs": 2}}
+    first = ak.run(project.plan(asks, trials={"num_trials": 3}), out=project.folder / "old")
     assert first.tasks["quiz"].completions.height == 18
     again = ak.rescore(first, out=project.folder / "new")
     assert again.metrics == first.metrics
@@ -290,8 +290,8 @@ def test_what_cannot_be_scored_again_leaves_no_run(project: Project, old: ak.Run
 # `regroup`
 
 GROUPED = [
-    {"answer": "A", "completion": said, "passage": passage, "level": level}
-    for said, passage, level in zip("AABBABAABB", "aabbccddee", [1, 2] * 5, strict=True)
+    {"answer": "A", "completion": reply, "passage": passage, "level": level}
+    for reply, passage, level in zip("AABBABAABB", "aabbccddee", [1, 2] * 5, strict=True)
 ]
 
 
@@ -308,14 +308,14 @@ def test_groups_and_clusters_are_those_of_a_task_that_names_them(project: Projec
     The folder keeps them.
     """
     plain = run_grouped(project, "a")
-    named = run_grouped(project, "b", group_by=["level", "passage"], cluster_by="passage")
+    grouped = run_grouped(project, "b", group_by=["level", "passage"], cluster_by="passage")
     again = regroup(plain, group_by=["level", "passage"], cluster_by="passage")
-    assert again.metrics == named.metrics
+    assert again.metrics == grouped.metrics
     assert plain.metrics["Accuracy"].groups == ()
-    groups = named.metrics["Accuracy"].groups
+    groups = grouped.metrics["Accuracy"].groups
     assert [group.column for group in groups] == ["level", "passage"]
     assert [value.group for value in groups[0].values] == ["1", "2"]
-    assert ak.load_run(project.folder / "b").metrics == named.metrics
+    assert ak.load_run(project.folder / "b").metrics == grouped.metrics
 
 
 def test_a_metric_may_have_its_own_design(project: Project) -> None:
@@ -334,8 +334,8 @@ def test_a_column_that_is_not_there_is_named(project: Project) -> None:
     with pytest.raises(Problems) as caught:
         run_grouped(project, cluster_by="passge", group_by=["y"])
     assert {error.code for error in caught.value.errors} == {"E206"}
-    named = "`cluster_by` names the column `passge`"
-    (error,) = [error for error in caught.value.errors if named in error.message]
+    message = "`cluster_by` names the column `passge`"
+    (error,) = [error for error in caught.value.errors if message in error.message]
     assert error.hint == "did you mean `passage`?"
     assert error.where is not None
     assert str(error.where.file).endswith("task.yaml")
@@ -356,10 +356,10 @@ def test_a_run_opens_again_with_its_samples_and_completions(project: Project, ho
     project.write_rows([{**row, "completion": text} for row, text in zip(ROWS, "BBA", strict=True)])
     if how != "builtin":
         project.write_task(project.task(solver=None))
-    said = project.write_rows([{"completion": text} for text in "BBA"], "said")
+    replies = project.write_rows([{"completion": text} for text in "BBA"], "said")
     choices: dict[str, dict[str, Any]] = {
-        "recorded": {"completions": said},
-        "copy": {"completions": said, "copy": True},
+        "recorded": {"completions": replies},
+        "copy": {"completions": replies, "copy": True},
         "dataset": {},
         "builtin": {"model": "builtin/constant?choice=B"},
     }
@@ -377,12 +377,12 @@ def test_a_run_whose_files_changed_is_not_opened_again(project: Project) -> None
     """A dataset or a completions file that is not what it was is E505, never silently other
     numbers.
     """
-    said = project.write_rows([{"completion": "B"}] * 6, "said")
-    run = project.run(completions=said)
+    replies = project.write_rows([{"completion": "B"}] * 6, "said")
+    run = project.run(completions=replies)
     project.write_rows([{"completion": "A"}] * 6, "said")
     with pytest.raises(RunError, match=r"E505.*content has changed"):
         reopen(run)
-    Path(said).unlink()
+    Path(replies).unlink()
     with pytest.raises(RunError, match="not there any more"):
         reopen(run)
     project.write_rows([{"question": "other", "answer": "A"}])

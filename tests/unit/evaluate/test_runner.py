@@ -61,8 +61,8 @@ def test_a_row_that_is_wrong_stops_the_run_unless_allowed(project: Project) -> N
     """A truth outside the choices is the dataset's fault: no run, or FAILED and left out of every
     metric.
     """
-    other = {"type": "string_equals", "ground_truth": "{{ sample.answer }}"}
-    project.write_task(project.task(scorers=[SCORER, other]))
+    second = {"type": "string_equals", "ground_truth": "{{ sample.answer }}"}
+    project.write_task(project.task(scorers=[SCORER, second]))
     project.write_rows([*ROWS, BAD])
     with pytest.raises(ak.DataError, match="'E' is not among the choices") as caught:
         project.run("refused", model="builtin/random")
@@ -82,8 +82,8 @@ def test_the_scorer_is_named_when_a_task_has_several() -> None:
     scorers = [{**SCORER, "key": key} for key in ("one", "two")]
     with pytest.raises(ak.Problems) as caught:
         ak.score(describe_task(scorers=scorers), [*ROWS, BAD], ["A"] * 4)
-    named = [error.message.rpartition(" (")[2] for error in caught.value.errors]
-    assert named == ["scorer `one`)", "scorer `two`)"]
+    scorers_named = [error.message.rpartition(" (")[2] for error in caught.value.errors]
+    assert scorers_named == ["scorer `one`)", "scorer `two`)"]
 
 
 def test_an_allowance_that_is_no_number_is_refused(project: Project) -> None:
@@ -116,8 +116,8 @@ def test_a_dry_run_counts_calls_and_shows_the_first_prompt(project: Project) -> 
     planned = plan_calls(task, dataset=rows, model="builtin/random").tasks[0]
     assert (planned.calls, planned.samples, planned.prompt_tokens) == (3, 3, 2)
     assert planned.first_prompt == [{"role": "user", "content": "q1"}]
-    said = project.write_rows([{"completion": "A"}] * 3, "said")
-    assert plan_calls(task, dataset=rows, completions=said).tasks[0].calls == 0
+    replies = project.write_rows([{"completion": "A"}] * 3, "said")
+    assert plan_calls(task, dataset=rows, completions=replies).tasks[0].calls == 0
 
 
 @pytest.mark.parametrize(
@@ -145,8 +145,10 @@ def test_a_failing_python_scorer_beside_the_main_one_is_counted() -> None:
     """The counts are the main scorer's; what failed beside it is told with its traceback."""
     snippet = "def compute_scores(sample, solver_output):\n    return {'x': 1 / 0}\n"
     metrics = [{"type": "mean", "field": "x"}]
-    own = {"type": "python", "compute_scores_snippet": snippet, "metrics": metrics}
-    run = ak.score(describe_task(scorers=[SCORER, own]), ROWS, ["B", "A", "A"], trust_code=True)
+    counting = {"type": "python", "compute_scores_snippet": snippet, "metrics": metrics}
+    run = ak.score(
+        describe_task(scorers=[SCORER, counting]), ROWS, ["B", "A", "A"], trust_code=True
+    )
     assert run.tasks["quiz"].counts["failed"] == 0
     reason = "SNIPPET_FAILED (raised): ZeroDivisionError"
     failure = run.tasks["quiz"].totals["failures"]["python"][reason]
@@ -200,8 +202,8 @@ def test_public_names_are_listed_and_others_refused() -> None:
 def recorded(project: Project) -> Project:
     """Return a project with two rows and two files of completions beside them."""
     project.write_rows([{"sample_id": name, "question": name, "answer": "A"} for name in "ab"])
-    for name, said in (("said", {"b": "B", "a": "A"}), ("other", {"a": "A", "b": "A"})):
-        rows = [{"sample_id": key, "completion": text} for key, text in said.items()]
+    for name, replies in (("said", {"b": "B", "a": "A"}), ("other", {"a": "A", "b": "A"})):
+        rows = [{"sample_id": key, "completion": text} for key, text in replies.items()]
         project.write_rows(rows, name)
     return project
 
@@ -214,23 +216,23 @@ def test_completions_beside_the_run_file_are_scored(
 
     No model is asked, though the task has a solver; `rescore` agrees.
     """
-    given: dict[str, Any] = {} if solver else {"solver": None}
-    recorded.plan({"completions": "said.jsonl"}, **given)
+    changes: dict[str, Any] = {} if solver else {"solver": None}
+    recorded.plan({"completions": "said.jsonl"}, **changes)
     monkeypatch.chdir(tmp_path.parent)
     run = ak.run(tmp_path.name, out=tmp_path / "run")
     assert run.metrics["Accuracy"].value == 0.5
-    told = run.tasks["quiz"].manifest["completions"]
-    assert (told["source"], told["file"]) == ("recorded", str(tmp_path / "said.jsonl"))
+    source = run.tasks["quiz"].manifest["completions"]
+    assert (source["source"], source["file"]) == ("recorded", str(tmp_path / "said.jsonl"))
     assert ak.rescore(run, out=tmp_path / "again").metrics == run.metrics
 
 
 def test_the_caller_wins_over_the_file(recorded: Project, tmp_path: Path) -> None:
     """By other completions, or by a model that is to be asked."""
     plan = recorded.plan({"completions": "said.jsonl"})
-    other = ak.run(plan, out=tmp_path / "one", completions=tmp_path / "other.jsonl")
-    asked = ak.run(plan, out=tmp_path / "two", model="builtin/constant?choice=A")
-    assert (other.metrics["Accuracy"].value, asked.metrics["Accuracy"].value) == (1.0, 1.0)
-    assert asked.tasks["quiz"].manifest["completions"]["source"] == "builtin"
+    by_file = ak.run(plan, out=tmp_path / "one", completions=tmp_path / "other.jsonl")
+    by_model = ak.run(plan, out=tmp_path / "two", model="builtin/constant?choice=A")
+    assert (by_file.metrics["Accuracy"].value, by_model.metrics["Accuracy"].value) == (1.0, 1.0)
+    assert by_model.tasks["quiz"].manifest["completions"]["source"] == "builtin"
 
 
 def test_whose_completions_they_are_may_be_said(recorded: Project, tmp_path: Path) -> None:
@@ -239,9 +241,9 @@ def test_whose_completions_they_are_may_be_said(recorded: Project, tmp_path: Pat
     Its display name is shown. A file that is gone is E201.
     """
     plan = recorded.plan({"completions": "said.jsonl", "model_key": "they"}, solver=None)
-    stated = json.loads((plan / "run.yaml").read_text())
+    plan_text = json.loads((plan / "run.yaml").read_text())
     they = {"key": "they", "display_name": "They", "config": {"connection_type": "placeholder"}}
-    (plan / "run.yaml").write_text(json.dumps({**stated, "models": [they]}))
+    (plan / "run.yaml").write_text(json.dumps({**plan_text, "models": [they]}))
     entry = ak.run(plan, out=tmp_path / "run").tasks["quiz"].manifest
     assert (entry["model"], entry["completions"]["model"]) == (None, "They")
     with pytest.raises(ak.DataError, match=r"E201.*there is no data file"):

@@ -11,7 +11,7 @@ import pytest
 
 import answerkey as ak
 from answerkey.evaluate.observer import Observer, Reasons, count_calls
-from answerkey.models.calls import BatchLeft, BatchSeen, Call, Finished, Remembered, Retried
+from answerkey.models.calls import BatchPending, BatchPolled, Call, Finished, Retried, Reused
 from answerkey.models.config import Price
 from answerkey.models.store import CallStore
 from answerkey.types import Completion, CompletionStatus, Notice
@@ -46,10 +46,10 @@ def finish(number: int, completion: Completion | str, purpose: str = "solve") ->
     return Finished(call, completion)
 
 
-def remember(*texts: Completion | str) -> Remembered:
+def remember(*texts: Completion | str) -> Reused:
     """Return the event of calls that are not made: what was said to them is known."""
-    events = [finish(number, one) for number, one in enumerate(texts)]
-    return Remembered([(event.call, event.completion) for event in events])
+    events = [finish(number, text) for number, text in enumerate(texts)]
+    return Reused([(event.call, event.completion) for event in events])
 
 
 def test_it_counts_what_is_done_known_failed_and_retried() -> None:
@@ -101,12 +101,12 @@ def test_the_calls_of_a_judge_are_counted_apart() -> None:
 def test_batches_are_shown_until_they_are_over() -> None:
     """The last look at each counts; one that is left goes on, which is a warning."""
     observer, _, heard = observe()
-    waiting = BatchSeen("batch_1", "in_progress", 3, 10, is_over=False)
-    observer.hear(BatchSeen("batch_1", "validating", 0, 10, is_over=False))
+    waiting = BatchPolled("batch_1", "in_progress", 3, 10, is_over=False)
+    observer.hear(BatchPolled("batch_1", "validating", 0, 10, is_over=False))
     observer.hear(waiting)
-    observer.hear(BatchSeen("batch_2", "completed", 5, 5, is_over=True))
+    observer.hear(BatchPolled("batch_2", "completed", 5, 5, is_over=True))
     assert observer.look().batches == (waiting,)
-    observer.hear(BatchLeft("batch_1", 10))
+    observer.hear(BatchPending("batch_1", 10))
     message = "the batch `batch_1` of 10 calls goes on at the endpoint, and is paid for"
     hint = "`answerkey resume` collects it; nothing is handed in twice"
     assert heard == [Notice(message, hint=hint)]
@@ -138,10 +138,10 @@ def test_calls_tokens_and_cost_add_up() -> None:
     A price that is not known is not 0.
     """
     calls = [call(0), call(1, attempts=3), call(2, source="cache")]
-    one = count(calls, {"solve": Price(0.01, 0.1)})["solve"]
-    assert (one["calls"], one["asked"], one["cached"], one["retries"]) == (3, 2, 1, 2)
-    assert (one["prompt_tokens"], one["completion_tokens"]) == (20, 4)
-    assert one["cost"] == pytest.approx(0.6)
+    total = count(calls, {"solve": Price(0.01, 0.1)})["solve"]
+    assert (total["calls"], total["asked"], total["cached"], total["retries"]) == (3, 2, 1, 2)
+    assert (total["prompt_tokens"], total["completion_tokens"]) == (20, 4)
+    assert total["cost"] == pytest.approx(0.6)
     assert count(calls)["solve"]["cost"] is None
 
 
@@ -149,18 +149,22 @@ def test_a_call_in_a_batch_costs_half_and_a_cached_token_its_own_price() -> None
     """Tokens are summed whatever they cost; calls of one task may have come in both ways."""
     cached = call(0, reasoning_tokens=1, cached_tokens=4, cache_write_tokens=2)
     price = Price(0.01, 0.1, cached=0.001, written=0.02)
-    one = count([cached, call(1, source="batch")], {"solve": price})["solve"]
-    assert (one["asked"], one["prompt_tokens"]) == (2, 20)
-    assert (one["reasoning_tokens"], one["cached_tokens"], one["cache_write_tokens"]) == (1, 4, 2)
+    sums = count([cached, call(1, source="batch")], {"solve": price})["solve"]
+    assert (sums["asked"], sums["prompt_tokens"]) == (2, 20)
+    assert (sums["reasoning_tokens"], sums["cached_tokens"], sums["cache_write_tokens"]) == (
+        1,
+        4,
+        2,
+    )
     in_batch = (10 * 0.01 + 2 * 0.1) / 2
-    assert one["cost"] == pytest.approx(4 * 0.01 + 4 * 0.001 + 2 * 0.02 + 2 * 0.1 + in_batch)
+    assert sums["cost"] == pytest.approx(4 * 0.01 + 4 * 0.001 + 2 * 0.02 + 2 * 0.1 + in_batch)
 
 
 def test_latency_is_that_of_calls_that_were_made() -> None:
     """The median and the 95th percentile, the cache aside; none when nothing was asked."""
     calls = [call(number, latency=float(number)) for number in range(101)]
-    one = count([*calls, call(101, source="cache", latency=900.0)])["solve"]
-    assert one["latency"] == {"p50": 50.0, "p95": 95.0}
+    total = count([*calls, call(101, source="cache", latency=900.0)])["solve"]
+    assert total["latency"] == {"p50": 50.0, "p95": 95.0}
     assert count([call(source="cache")])["solve"]["latency"] is None
     assert count([call(latency=2.0)])["solve"]["latency"] == {"p50": 2.0, "p95": 2.0}
 
@@ -278,7 +282,7 @@ def test_the_errors_of_a_row_stay_with_the_row(folder: Path) -> None:
 
 
 def test_the_errors_of_one_file_are_told_line_by_line(folder: Path) -> None:
-    """Whoever finds them: the prompt stands above the scorers, and is checked after them."""
+    """In the order of the file: the prompt stands above the scorers, but is checked after them."""
     (folder / "questions.jsonl").write_text('{"other": 1}\n', encoding="utf-8")
     places = [place for _, place in find_errors(folder, "run.yaml", "tasks", "tasks")]
     assert places == ["task.yaml:8:20", "task.yaml:18:20", "task.yaml:21:28", "task.yaml:22:16"]
@@ -294,7 +298,7 @@ def test_no_allowance_is_proposed_where_no_row_would_be_left(project: Project) -
 
 
 def test_a_broken_solver_is_the_only_mistake(project: Project) -> None:
-    """Nobody is told as well that completions are missing, which the solver would have made."""
+    """No error says that completions are missing, which the solver would have made."""
     solver = project.task()["definition"]["solver"]
     solver["input_builder"]["input_messages"][0]["role"] = "usr"
     project.write_task(project.task(solver=solver))
@@ -310,8 +314,8 @@ def test_too_few_examples_are_reported_once(project: Project) -> None:
     examples = {"dataset": "shots", "num_examples": 20}
     solver = {**project.task()["definition"]["solver"], "examples": examples}
     project.write_rows([{"question": "q", "answer": "A"}] * 2, "shots")
-    one = {"model_key": "builtin/random"}
-    plan = project.plan(one, datasets=("rows", "shots"), solver=solver, dataset={"key": "rows"})
+    pair = {"model_key": "builtin/random"}
+    plan = project.plan(pair, datasets=("rows", "shots"), solver=solver, dataset={"key": "rows"})
     (error,) = ak.check(plan).errors
     message = "20 examples are needed, and dataset `shots` has 2 that are not the sample itself"
     assert (error.code, error.message) == ("E302", message)

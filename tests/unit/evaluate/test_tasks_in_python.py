@@ -68,8 +68,8 @@ def test_options_are_listed_with_their_letters() -> None:
     Letters of one's own stand before them.
     """
     shown = show_prompt(TASK, ROWS[0])
-    asked = "Answer with the letter of the right option and nothing else.\nAnswer:"
-    assert shown == f"Which?\n\nA. yes\nB. no\nC. maybe\n\n{asked}"
+    instruction = "Answer with the letter of the right option and nothing else.\nAnswer:"
+    assert shown == f"Which?\n\nA. yes\nB. no\nC. maybe\n\n{instruction}"
     options = ["{{ sample.a }}", "{{ sample.b or 'no' }}"]
     task = ak.mcqa(question=QUESTION, options=options, choices=["1", "2"], truth=TRUTH)
     shown = show_prompt(task, {"question": "Which?", "a": "ja", "b": "", "answer": "2"})
@@ -98,7 +98,7 @@ def test_further_fields_are_those_of_the_definition() -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
+    "fields",
     [
         {},
         {"question": QUESTION},
@@ -107,11 +107,11 @@ def test_further_fields_are_those_of_the_definition() -> None:
         {"question": QUESTION, "choices": None},
     ],
 )
-def test_what_is_missing_is_told(given: dict[str, Any]) -> None:
+def test_what_is_missing_is_told(fields: dict[str, Any]) -> None:
     """What is asked, once, and what there is to choose from."""
     needed = "`mcqa` needs `question` or `prompt`, and `options` or `choices`"
     with pytest.raises(TypeError, match=needed):
-        ak.mcqa(truth=TRUTH, **given)
+        ak.mcqa(truth=TRUTH, **fields)
 
 
 def test_config_is_not_for_a_task_that_is_built() -> None:

@@ -51,8 +51,8 @@ def test_thoughts_of_a_run_that_is_read_again_are_apart(tmp_path: Path, call: Ca
     (task,) = call("score", file, "--split-thinking", "--out", out, "--json").json["tasks"]
     assert task["completions"]["split_thinking"] is True
     assert task["counts"]["valid"] == 2
-    (told,) = call("explain", out, "1", "--json").json["samples"]
-    assert (told["reasoning"], told["completion"]) == ("hm, A?", "B")
+    (sample,) = call("explain", out, "1", "--json").json["samples"]
+    assert (sample["reasoning"], sample["completion"]) == ("hm, A?", "B")
     assert "Thoughts\n  | hm, A?\n" in call("explain", out, "1").out
     rows = [json.loads(line) for line in call("export", out, "--to", "jsonl").out.splitlines()]
     pairs = [(row["completion"], row.get("reasoning")) for row in rows]
@@ -70,9 +70,9 @@ def test_scored_thoughts_are_told(tmp_path: Path, call: Call, thinking: int, lin
     """From more than 1 % of the recorded completions on."""
     texts = [*[THINKING] * thinking, *["B"] * (100 - thinking)]
     done = call("score", write_rows(tmp_path, *texts), "--out", tmp_path / "run")
-    said = f"begin with a thinking block: {thinking}, scored"
+    notice = f"begin with a thinking block: {thinking}, scored"
     hint = "`--split-thinking` takes the thoughts out"
-    assert (said in done.out) + (hint in done.out) == lines
+    assert (notice in done.out) + (hint in done.out) == lines
 
 
 def test_a_live_model_has_no_thoughts_to_split(tmp_path: Path, call: Call) -> None:
@@ -123,9 +123,9 @@ def test_thoughts_beside_recorded_completions_are_read(tmp_path: Path, call: Cal
     none.
     """
     file = write_rows(tmp_path, "-")
-    said = tmp_path / "said.jsonl"
-    said.write_text(json.dumps({"completion": "", "reasoning": "hm"}), encoding="utf-8")
-    done = call("score", file, "--completions", said, "--out", tmp_path / "run", "--json")
+    replies = tmp_path / "said.jsonl"
+    replies.write_text(json.dumps({"completion": "", "reasoning": "hm"}), encoding="utf-8")
+    done = call("score", file, "--completions", replies, "--out", tmp_path / "run", "--json")
     assert list(done.json["tasks"][0]["tally"]["invalid"]) == ["TRUNCATED_THINKING"]
-    own = ak.score(TASK, [{"answer": "B", "completion": "", "reasoning": "because"}])
-    assert own.to_frame()["string_equals_mcqa.validity_reason"].to_list() == ["EMPTY"]
+    in_rows = ak.score(TASK, [{"answer": "B", "completion": "", "reasoning": "because"}])
+    assert in_rows.to_frame()["string_equals_mcqa.validity_reason"].to_list() == ["EMPTY"]

@@ -93,7 +93,7 @@ def test_every_trial_asks_each_sample(project: Project, tmp_path: Path, call: Ca
     assert ak.score(make_task(project), ROWS, rows).metrics == run.metrics
     assert len(call("export", tmp_path / "out", "--to", "csv").out.splitlines()) == 61
     shown = call("explain", tmp_path / "out", "2", "--json").json["samples"]
-    trials = [(one["trial"], one["sample"]["question"]) for one in shown]
+    trials = [(sample["trial"], sample["sample"]["question"]) for sample in shown]
     assert trials == [(0, "q1"), (1, "q1"), (2, "q1")]
     assert "Sample 000002 in task quiz, trial 2" in call("explain", tmp_path / "out", "2").out
 
@@ -118,12 +118,12 @@ def test_recorded_completions_without_trials_are_refused(project: Project) -> No
     """One completion for each sample does not answer for three trials; nor are they repeated."""
     beside = [{**row, "completion": "A"} for row in ROWS]
     arguments: list[Any] = [(ROWS[:2], ["A", "B"]), (beside,), (beside,)]
-    for task, given in zip([{}, {}, {"solver": None}], arguments, strict=True):
+    for task, completions in zip([{}, {}, {"solver": None}], arguments, strict=True):
         with pytest.raises(ak.DataError, match=r"E209.*has 3 trials of each sample"):
-            ak.score(make_task(project, **task), *given)
-    said = project.write_rows(record(["A", "B", "A"] * 20), "said")
+            ak.score(make_task(project, **task), *completions)
+    replies = project.write_rows(record(["A", "B", "A"] * 20), "said")
     with pytest.raises(ak.SpecError, match=r"E119.*recorded completions are the same in every run"):
-        ak.run(write_plan(project, 2), completions=said)
+        ak.run(write_plan(project, 2), completions=replies)
 
 
 def test_chunks_change_nothing(
@@ -181,14 +181,14 @@ def test_repetitions_are_runs_of_their_own(project: Project, tmp_path: Path, cal
     task = ak.run(write_plan(project, 3), out=tmp_path / "out").tasks["quiz"]
     trials = [repetition.scores["trial"].to_list()[:3] for repetition in task.repetitions]
     assert trials == [[3, 4, 5], [6, 7, 8]]
-    values = [one.metrics["Accuracy"].value for one in (task, *task.repetitions)]
+    values = [entry.metrics["Accuracy"].value for entry in (task, *task.repetitions)]
     assert len(set(values)) > 1
     assert task.repeatability is not None
-    (accuracy,) = [one for one in task.repeatability["metrics"] if one["name"] == "Accuracy"]
+    (accuracy,) = [entry for entry in task.repeatability["metrics"] if entry["name"] == "Accuracy"]
     assert (accuracy["values"], accuracy["std_dev"]) == (values, pl.Series(values).std())
     assert (tmp_path / "out" / "tasks" / "quiz" / "repetitions" / "3" / "metrics.json").is_file()
-    told = call("show", tmp_path / "out", "--json").json["tasks"][0]
-    assert (told["trials"]["num_trials"], told["repeatability"]["num_runs"]) == (3, 3)
+    shown = call("show", tmp_path / "out", "--json").json["tasks"][0]
+    assert (shown["trials"]["num_trials"], shown["repeatability"]["num_runs"]) == (3, 3)
     text = call("show", tmp_path / "out").out
     for words in (
         "3 of each sample; is_correct is its mean",
@@ -205,7 +205,7 @@ def test_agreement_is_stored_sample_by_sample(project: Project, tmp_path: Path) 
     scorer = {key: value for key, value in SCORER.items() if key != "metrics"}
     plan = write_plan(project, 4, scorers=[scorer], trials=None)
     task = ak.run(plan, out=tmp_path / "out").tasks["quiz"]
-    runs = [one.scores["string_equals_mcqa"].struct for one in (task, *task.repetitions)]
+    runs = [each.scores["string_equals_mcqa"].struct for each in (task, *task.repetitions)]
     scores = [[row["is_correct"] for row in run.field("values").to_list()] for run in runs]
     expected = [max(row.count(0.0), row.count(1.0)) / 4 for row in zip(*scores, strict=True)]
     assert task.agreement["sample_id"].to_list()[:2] == ["000001", "000002"]
@@ -224,10 +224,10 @@ def test_a_model_without_chance_agrees_with_itself(project: Project, tmp_path: P
     plan = write_plan(project, 2)
     assert plan_calls(plan).tasks[0].calls == 120
     run = ak.run(plan, out=tmp_path / "out", model="builtin/constant?choice=A")
-    found = run.tasks["quiz"].repeatability
-    assert found is not None
-    assert found["metrics"][0]["std_dev"] == 0.0
-    assert found["agreement"]["string_equals_mcqa"]["unanimous"] == 20
+    repeated = run.tasks["quiz"].repeatability
+    assert repeated is not None
+    assert repeated["metrics"][0]["std_dev"] == 0.0
+    assert repeated["agreement"]["string_equals_mcqa"]["unanimous"] == 20
 
 
 def test_nothing_of_one_trial_is_answered_by_another(

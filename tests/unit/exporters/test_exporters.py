@@ -138,10 +138,10 @@ def test_a_sample_is_found_in_any_part(run: Run, monkeypatch: pytest.MonkeyPatch
     """
     monkeypatch.setattr(samples, "READ_IDS", 5)
     for place in (0, 6, 7, 23, 49):
-        (found,) = ak.explain(run, f"s{place}").samples
-        assert found["sample"]["sample_id"] == f"s{place}"
-        assert found["completion"] == "ABX"[place % 3]
-        (score,) = found["scores"].values()
+        (sample,) = ak.explain(run, f"s{place}").samples
+        assert sample["sample"]["sample_id"] == f"s{place}"
+        assert sample["completion"] == "ABX"[place % 3]
+        (score,) = sample["scores"].values()
         assert score["metadata"]["ground_truth_choice"] == "AB"[place % 2]
     with pytest.raises(ak.RunError, match="there is no sample `s50`"):
         ak.explain(run, "s50")

@@ -47,21 +47,21 @@ def test_every_eval_ever_gets_files_that_point_at_each_other(run: Run, tmp_path:
     for _ in range(2):
         assert export(run, "every_eval_ever", tmp_path / "out").rows == 5
     (file,) = (tmp_path / "out").rglob("*.json")
-    told = json.loads(file.read_text())
+    entry = json.loads(file.read_text())
     samples = file.with_name(f"{file.stem}_samples.jsonl")
     assert PLACE.fullmatch(file.relative_to(tmp_path / "out").with_suffix("").as_posix())
-    detail = told["detailed_evaluation_results"]
+    detail = entry["detailed_evaluation_results"]
     assert detail["file_path"] == samples.relative_to(tmp_path / "out").as_posix()
     assert detail["checksum"] == hashlib.sha256(samples.read_bytes()).hexdigest()
     rows = [json.loads(line) for line in samples.read_text().splitlines()]
     assert detail["total_rows"] == len(rows) == 5
     about = {(row["evaluation_id"], row["model_id"]) for row in rows}
-    assert about == {(told["evaluation_id"], "unknown")}
-    results = told["evaluation_results"]
+    assert about == {(entry["evaluation_id"], "unknown")}
+    results = entry["evaluation_results"]
     assert results[0]["evaluation_result_id"] == rows[0]["evaluation_result_id"]
     assert results[0]["source_data"]["source_type"] == "other"
-    told_numbers = {one["evaluation_name"]: one["score_details"]["score"] for one in results}
-    numbers = {one.name: one.value for one in run.metrics.values() if one.type != "frequency"}
+    told_numbers = {row["evaluation_name"]: row["score_details"]["score"] for row in results}
+    numbers = {m.name: m.value for m in run.metrics.values() if m.type != "frequency"}
     assert told_numbers == {name: numbers[name] for name in numbers if numbers[name] is not None}
 
 
@@ -102,8 +102,8 @@ def test_recipes_log_to_trackers(run: Run, tmp_path: Path, run_tool: Callable[..
     page = Path(__file__).parents[3] / "docs" / "reference" / "ecosystem.md"
     chapter = page.read_text(encoding="utf-8").partition("## MLflow")[2]
     recipe = chapter.partition("```python\n")[2].partition("```")[0]
-    values = json.dumps({name: one.value for name, one in run.metrics.items()})
+    values = json.dumps({name: value.value for name, value in run.metrics.items()})
     apart = {"HOME": str(tmp_path), "WANDB_MODE": "offline", "WANDB_SILENT": "true"}
-    said = run_tool("trackers", "-c", STAND_IN + recipe + ASKED, tmp_path, values, **apart)
+    printed = run_tool("trackers", "-c", STAND_IN + recipe + ASKED, tmp_path, values, **apart)
     right = run.metrics["Accuracy"].value
-    assert json.loads(said.strip().splitlines()[-1]) == [right, True, 6]
+    assert json.loads(printed.strip().splitlines()[-1]) == [right, True, 6]

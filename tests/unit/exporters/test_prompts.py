@@ -66,8 +66,8 @@ def read(name: str) -> pl.DataFrame:
 
 def reply(frame: pl.DataFrame) -> pl.DataFrame:
     """Return the completions of an engine that answers A to even questions, in another order."""
-    said = [("A" if int(text.split('"')[1]) % 2 == 0 else "B", "stop") for text in frame["prompt"]]
-    columns = pl.DataFrame(said, schema=["completion", "finish_reason"], orient="row")
+    ends = [("A" if int(text.split('"')[1]) % 2 == 0 else "B", "stop") for text in frame["prompt"]]
+    columns = pl.DataFrame(ends, schema=["completion", "finish_reason"], orient="row")
     return pl.concat([frame.drop("messages", "prompt"), columns], how="horizontal").reverse()
 
 
@@ -89,7 +89,7 @@ def test_prompts_are_those_that_a_run_sends(write: Callable[..., Path]) -> None:
             ak.run(file, model=f"{server.url}?api={api}#m", out=api, cache_policy="no-cache")
             bodies = [request.body or {} for request in server.asked.requests]
             sent = sorted(json.dumps(body[name]) for body in bodies)
-            assert sent == sorted(json.dumps(one) for one in frame[name].to_list())
+            assert sent == sorted(json.dumps(prompt) for prompt in frame[name].to_list())
 
 
 @pytest.mark.parametrize("form", ["parquet", "jsonl", "csv"])

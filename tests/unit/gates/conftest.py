@@ -53,7 +53,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
         said: Sequence[str | None] = SAID,
         config: str = "[]",
     ) -> Path:
-        rows = [{**row, "completion": one} for row, one in zip(ROWS, said, strict=True)]
+        rows = [{**row, "completion": text} for row, text in zip(ROWS, said, strict=True)]
         (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         (tmp_path / "task.yaml").write_text(json.dumps(task))
         about = f"key: e, config_spec: {config}, task_specifications: [{specifications}]"

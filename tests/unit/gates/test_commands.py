@@ -65,9 +65,9 @@ def test_a_gate_that_fails_exits_with_one(call: Call) -> None:
 
 def test_an_incomplete_run_decides_nothing(call: Call) -> None:
     """Exit 3, the verdict of every gate is open, and no percentage is printed."""
-    said = [f'{{"sample_id": "s{place:02d}", "completion": "A"}}\n' for place in range(20)]
-    said[0] = '{"sample_id": "s00", "completion": null, "completion_status": "ERROR"}\n'
-    Path("said.jsonl").write_text("".join(said), encoding="utf-8")
+    lines = [f'{{"sample_id": "s{place:02d}", "completion": "A"}}\n' for place in range(20)]
+    lines[0] = '{"sample_id": "s00", "completion": null, "completion_status": "ERROR"}\n'
+    Path("said.jsonl").write_text("".join(lines), encoding="utf-8")
     done = score(call, 0.0, "--completions", "said.jsonl", "--out", "half", "--junit", "half.xml")
     assert done.code == 3
     assert "Gates  NOT DECIDED  0 of 1 passed, 1 not decided\n" in done.out
@@ -105,9 +105,9 @@ def test_fail_under_gates_the_value(call: Call, threshold: str, code: int, sente
     done = call("score", *PROJECT, "--fail-under", threshold, *files)
     assert done.code == code
     assert f"  fail_under\n        {sentence}\n" in done.out
-    told = call("show", "one", "--json").json["gates"]
+    gates = call("show", "one", "--json").json["gates"]
     expected = [("fail_under", f"{sentence}.")]
-    assert [(gate["rule"], gate["explanation"]) for gate in told] == expected
+    assert [(gate["rule"], gate["explanation"]) for gate in gates] == expected
     (gate,) = json.loads(Path("one/run.json").read_text())["gates"]
     assert gate["status"] == ("FAIL" if code else "PASS")
     assert count("gates.xml", "failures") == str(code)

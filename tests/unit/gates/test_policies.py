@@ -33,15 +33,15 @@ EXISTS = "{type: exists, metric: Accuracy}"
 ABOVE = {"operator": ">", "threshold": 0.8, "bound": "value"}
 
 
-def one(text: str, scope: str = "all_latest", more: str = "") -> str:
+def rule(text: str, scope: str = "all_latest", more: str = "") -> str:
     """Return a policy of one rule with this definition."""
-    rule = f"    - key: one\n      scope: {scope}\n      definition: {text}\n"
-    return f"policies:\n{more}  rules:\n{rule}"
+    body = f"    - key: one\n      scope: {scope}\n      definition: {text}\n"
+    return f"policies:\n{more}  rules:\n{body}"
 
 
-def load(write: Write, stated: str = "", **overrides: Any) -> Plan:  # noqa: ANN401 - of Options
+def load(write: Write, text: str = "", **overrides: Any) -> Plan:  # noqa: ANN401 - of Options
     """Return the plan of a project with these policies in its run file."""
-    write(stated)
+    write(text)
     return load_plan("run.yaml", Options(**overrides))
 
 
@@ -70,17 +70,17 @@ def test_policies_are_read_as_the_platform_writes_them(write: Write) -> None:
     assert policy == about | {"rules": policy["rules"]}
     high, measured = policy["rules"]
     definition = {"type": "threshold", "metric": "Accuracy", **ABOVE}
-    named = {"key": "high", "display_name": "Accuracy is high", "description": "Above four fifths."}
-    assert high == named | {"definition": definition, "scope": "all_latest"}
+    head = {"key": "high", "display_name": "Accuracy is high", "description": "Above four fifths."}
+    assert high == head | {"definition": definition, "scope": "all_latest"}
     scope = {"evaluation_keys": ["e"], "task_specification_keys": ["quiz"]}
     definition = {"type": "exists", "metric": "Accuracy"}
-    named = {"key": "measured", "display_name": "measured"}
-    assert measured == named | {"definition": definition, "scope": scope}
+    head = {"key": "measured", "display_name": "measured"}
+    assert measured == head | {"definition": definition, "scope": scope}
     assert policies_of(load(write, policies=result)) == result
 
 
 @pytest.mark.parametrize(
-    ("kind", "stated", "filled"),
+    ("kind", "fields", "filled"),
     [
         ("threshold", "metric: Accuracy, operator: '>=', threshold: '0.8', bound: lower",
         {"threshold": 0.8}),
@@ -90,10 +90,10 @@ def test_policies_are_read_as_the_platform_writes_them(write: Write) -> None:
         ("not_worse", "margin: 0.02", {}),
     ],
 )  # fmt: skip
-def test_rules_are_read(write: Write, kind: str, stated: str, filled: dict[str, object]) -> None:
+def test_rules_are_read(write: Write, kind: str, fields: str, filled: dict[str, object]) -> None:
     """Each type has its own fields, with their defaults."""
-    result = definition_of(load(write, one(f"{{type: {kind}, {stated}}}")))
-    assert result == {"type": kind, **YAML(typ="safe").load(f"{{{stated}}}"), **filled}
+    result = definition_of(load(write, rule(f"{{type: {kind}, {fields}}}")))
+    assert result == {"type": kind, **YAML(typ="safe").load(f"{{{fields}}}"), **filled}
 
 
 ACCURACY = "{type: threshold, metric: Accuracy, operator: %s}"
@@ -120,7 +120,7 @@ def test_a_rule_that_could_not_be_decided_is_refused(
     """What no run can answer is an error before anything runs, with its place and the nearest
     name.
     """
-    loaded = load(write, one(text))
+    loaded = load(write, rule(text))
     assert only_error(loaded) == (code, message, hint)
     assert str(loaded.errors[0].where).startswith("run.yaml:8:" if "\n" in text else "run.yaml:5:")
 
@@ -159,7 +159,7 @@ def test_scope_is_checked(write: Write, scope: str, errors: list[str], notices: 
 
     A rule for another evaluation is skipped, and told.
     """
-    loaded = load(write, one(EXISTS, scope))
+    loaded = load(write, rule(EXISTS, scope))
     assert [error.message for error in loaded.errors] == [f"{ONE} {text}" for text in errors]
     assert [notice.message for notice in loaded.notices] == [f"{ONE} {text}" for text in notices]
 
@@ -179,7 +179,7 @@ def test_a_baseline_is_relative_to_the_file_that_states_it(write: Write) -> None
 def test_a_baseline_without_a_rule_is_a_rule_of_its_own(write: Write) -> None:
     """`--baseline` alone holds the run against it."""
     assert definition_of(load(write, baseline="base"))["baseline"] == str(Path("base").resolve())
-    policies = policies_of(load(write, one(EXISTS), baseline="base"))
+    policies = policies_of(load(write, rule(EXISTS), baseline="base"))
     assert [policy["key"] for policy in policies] == ["policy", "options"]
 
 
@@ -187,8 +187,8 @@ def test_options_state_gates_without_a_file(write: Write) -> None:
     """They come beside the rules of a file, which keep their own baselines, as plain rules of one
     policy.
     """
-    stated = one("{type: not_worse, baseline: released}")
-    policies = policies_of(load(write, stated, fail_under="80%", not_worse_than="base"))
+    policy = rule("{type: not_worse, baseline: released}")
+    policies = policies_of(load(write, policy, fail_under="80%", not_worse_than="base"))
     assert policies[0]["rules"][0]["definition"]["baseline"] == str(Path("released").resolve())
     definitions = {
         "fail_under": {"type": "threshold", **ABOVE, "operator": ">="},
@@ -202,15 +202,16 @@ def test_options_state_gates_without_a_file(write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stated", "threshold"), [(0.8, 0.8), ("0.8", 0.8), (" 82.3% ", 0.823), ("4/5", 0.8), (1, 1.0)]
+    ("least", "threshold"),
+    [(0.8, 0.8), ("0.8", 0.8), (" 82.3% ", 0.823), ("4/5", 0.8), (1, 1.0)],
 )
-def test_a_threshold_may_be_a_percentage(write: Write, stated: object, threshold: float) -> None:
+def test_a_threshold_may_be_a_percentage(write: Write, least: object, threshold: float) -> None:
     """Both are the same number, to the last bit."""
-    assert definition_of(load(write, fail_under=stated))["threshold"] == threshold
+    assert definition_of(load(write, fail_under=least))["threshold"] == threshold
 
 
 @pytest.mark.parametrize(
-    ("stated", "code", "hint"),
+    ("least", "code", "hint"),
     [
         (80, "E108", "write 0.8 for 80 %"),
         ("-1", "E108", "write 0.85 for 85 %"),
@@ -220,15 +221,15 @@ def test_a_threshold_may_be_a_percentage(write: Write, stated: object, threshold
         ),
     ],
 )
-def test_no_share_has_this_threshold(write: Write, stated: object, code: str, hint: str) -> None:
+def test_no_share_has_this_threshold(write: Write, least: object, code: str, hint: str) -> None:
     """What is not a number, and a percentage that lacks its mark."""
-    result = only_error(load(write, fail_under=stated))
+    result = only_error(load(write, fail_under=least))
     assert (result[0], result[2]) == (code, hint)
 
 
 def test_a_threshold_without_a_metric_is_on_the_main_value(write: Write) -> None:
     """In a file, too; of several scorers it is the first that counts for the score."""
-    result = definition_of(load(write, one("{type: threshold, operator: '>', threshold: 0.8}")))
+    result = definition_of(load(write, rule("{type: threshold, operator: '>', threshold: 0.8}")))
     assert result == {"type": "threshold", **ABOVE}
     metric = {"type": "max", "field": "is_correct", "name": "M"}
     judged = {**SCORER, "key": "second", "metrics": [metric]}
@@ -242,10 +243,10 @@ def test_the_caller_brings_policies_of_their_own(write: Write) -> None:
     """A file with `policies`, a policy alone, or plain values stand in place of those of the run
     file.
     """
-    (write(RULES) / "gates.yaml").write_text(one(EXISTS))
+    (write(RULES) / "gates.yaml").write_text(rule(EXISTS))
     plain = {"rules": [{"key": "one", "definition": {"type": "exists", "metric": "Accuracy"}}]}
-    for given in ("gates.yaml", plain, [plain], {"policies": [plain]}):
-        result = definition_of(load_plan("run.yaml", Options(policies=given)))
+    for policies in ("gates.yaml", plain, [plain], {"policies": [plain]}):
+        result = definition_of(load_plan("run.yaml", Options(policies=policies)))
         assert result == {"type": "exists", "metric": "Accuracy"}
     assert policies_of(load_plan("run.yaml", Options(policies=[]))) == []
     loaded = load_plan("task.yaml", Options(policies="gates.yaml", dataset="rows.jsonl"))
@@ -262,17 +263,20 @@ def test_a_file_without_policies_is_refused(write: Write, file: str, code: str) 
 def test_config_values_of_the_evaluation_stand_in_rules(write: Write) -> None:
     """`<< config.x >>` names the evaluation's parameters, so that `--config` moves a threshold."""
     text = '{type: threshold, metric: Accuracy, operator: ">=", threshold: << config.least >>}'
-    write(one(text), config="[{type: float, key: least, display_name: Least, default_value: 0.5}]")
+    write(
+        rule(text),
+        config="[{type: float, key: least, display_name: Least, default_value: 0.5}]",
+    )
     for config, threshold in (({}, 0.5), ({"least": "0.9"}, 0.9)):
         loaded = load_plan("run.yaml", Options(config=config))
         assert definition_of(loaded)["threshold"] == threshold
-    assert only_error(load(write, one(text)))[:2] == ("E110", "unknown config name `least`")
+    assert only_error(load(write, rule(text)))[:2] == ("E110", "unknown config name `least`")
 
 
 def test_a_broken_task_hides_nothing_and_invents_nothing(write: Write) -> None:
     """If a task cannot be built, no metric is reported as missing."""
     broken = json.loads(json.dumps(TASK).replace("string_equals_mcqa", "string_equals_mcq"))
-    write(one("{type: exists, metric: bleu}"), task=broken)
+    write(rule("{type: exists, metric: bleu}"), task=broken)
     assert [error.code for error in load_plan("run.yaml").errors] == ["E109"]
 
 
@@ -282,5 +286,5 @@ def test_namesakes_are_meant_together(write: Write) -> None:
     scorer = {**SCORER, "metrics": [*SCORER["metrics"], second]}
     task = {**TASK, "definition": {**TASK["definition"], "scorers": [scorer]}}
     for name in ("Accuracy", "again_Accuracy", "string_equals_mcqa_again_Accuracy"):
-        write(one(f"{{type: exists, metric: {name}}}"), task=task)
+        write(rule(f"{{type: exists, metric: {name}}}"), task=task)
         assert load_plan("run.yaml").errors == []

@@ -27,21 +27,21 @@ HIGH = rule("threshold", metric="Accuracy", operator=">=", threshold=0.9)
 
 def only_gate(run: ak.Run) -> Gate:
     """Return the only gate of a run."""
-    (found,) = run.gates
-    return found
+    (only,) = run.gates
+    return only
 
 
 def score(
     *rules: object,
     truth: str = "A",
-    said: Any = SAID,  # noqa: ANN401 - of `score`
+    replies: Any = SAID,  # noqa: ANN401 - of `score`
     task: Any = TASK,  # noqa: ANN401 - same
     **options: Any,  # noqa: ANN401 - of `score`
 ) -> ak.Run:
     """Return the run of twenty completions, held against rules."""
     rows = [{**row, "answer": truth} for row in ROWS]
     policies = [{"key": "p", "rules": list(rules)}]
-    return ak.score(task, rows, list(said), policies=policies, **options)
+    return ak.score(task, rows, list(replies), policies=policies, **options)
 
 
 def check_of(kind: str, **fields: object) -> GateCheck:
@@ -93,12 +93,12 @@ def test_nothing_lets_nothing_through() -> None:
 
 def test_an_incomplete_run_decides_nothing() -> None:
     """With one call that failed, not even a rule that every value meets is decided."""
-    said: list[dict[str, Any]] = [{**row, "completion": "A"} for row in ROWS]
-    said[3] |= {"completion": None, "completion_status": "ERROR"}
-    run = score(MEASURED, rule("threshold", key="s", operator="<=", threshold=1.0), said=said)
+    rows: list[dict[str, Any]] = [{**row, "completion": "A"} for row in ROWS]
+    rows[3] |= {"completion": None, "completion_status": "ERROR"}
+    run = score(MEASURED, rule("threshold", key="s", operator="<=", threshold=1.0), replies=rows)
     assert run.status == "incomplete"
-    told = [(one.status, one.note, one.checks) for one in run.gates]
-    assert told == [("NOT_DECIDED", "the run is not complete", ())] * 2
+    results = [(item.status, item.note, item.checks) for item in run.gates]
+    assert results == [("NOT_DECIDED", "the run is not complete", ())] * 2
 
 
 def test_a_rule_for_another_evaluation_is_skipped() -> None:
@@ -106,8 +106,10 @@ def test_a_rule_for_another_evaluation_is_skipped() -> None:
     run = score(rule("exists", metric="Accuracy", scope={"evaluation_keys": ["other"]}))
     why = "it is for the evaluation `other`, and this is `quiz`"
     assert (only_gate(run).status, only_gate(run).note) == ("SKIPPED", why)
-    told = "rule `r` of policy `p` is for the evaluation `other`, and this is `quiz`: it is skipped"
-    assert run.manifest["notices"] == [f"warning: {told}"]
+    skipped = (
+        "rule `r` of policy `p` is for the evaluation `other`, and this is `quiz`: it is skipped"
+    )
+    assert run.manifest["notices"] == [f"warning: {skipped}"]
 
 
 def test_namesakes_must_all_stand() -> None:
@@ -115,8 +117,8 @@ def test_namesakes_must_all_stand() -> None:
     accuracy = {"field": "is_correct", "name": "Accuracy"}
     twice = [{"type": kind, "key": kind, **accuracy} for kind in ("mean", "max")]
     task = {**TASK, "definition": {"scorers": [{**SCORER, "metrics": twice}]}}
-    told = [(check.name, check.status) for check in only_gate(score(HIGH, task=task)).checks]
-    assert told == [("mean_Accuracy", "FAIL"), ("max_Accuracy", "PASS")]
+    statuses = [(check.name, check.status) for check in only_gate(score(HIGH, task=task)).checks]
+    assert statuses == [("mean_Accuracy", "FAIL"), ("max_Accuracy", "PASS")]
 
 
 def test_not_worse_is_decided_pair_by_pair(run: Runner, tmp_path: Path) -> None:
@@ -126,9 +128,9 @@ def test_not_worse_is_decided_pair_by_pair(run: Runner, tmp_path: Path) -> None:
     """
     run("base")
     fields: list[dict[str, Any]] = [{}, {"margin": 0.7}, {"margin": 0.5}, {"metric": "Accuracy"}]
-    rules = [rule("not_worse", key=str(place), **one) for place, one in enumerate(fields)]
+    rules = [rule("not_worse", key=str(place), **changes) for place, changes in enumerate(fields)]
     result = run("new", WORSE, *rules, baseline=tmp_path / "base")
-    assert [one.status for one in result.gates] == ["FAIL", "PASS", "FAIL", "FAIL"]
+    assert [changes.status for changes in result.gates] == ["FAIL", "PASS", "FAIL", "FAIL"]
     (check,) = result.gates[0].checks
     assert (check.name, check.value, check.number, check.n) == ("Accuracy", 0.4, -0.4, 20)
     assert check.interval == pytest.approx((-0.67999, -0.12001), abs=1e-5)
@@ -181,9 +183,9 @@ def test_runs_that_cannot_be_compared_are_not_decided(run: Runner, tmp_path: Pat
 
 def test_several_comparisons_are_corrected(write: Write, tmp_path: Path) -> None:
     """Two comparisons of p 0.0215 each come to 0.043 by Holm."""
-    both = "{key: one, task_key: quiz}, {key: two, task_key: quiz}"
-    base = ak.run(write(specifications=both), out=tmp_path / "base").path
-    folder = write(specifications=both, said=WORSE)
+    specifications = "{key: one, task_key: quiz}, {key: two, task_key: quiz}"
+    base = ak.run(write(specifications=specifications), out=tmp_path / "base").path
+    folder = write(specifications=specifications, said=WORSE)
     new = ak.run(folder, out=tmp_path / "new", baseline=str(base))
     expected = [0.04296875, 0.04296875]
     assert [check.details["p_adjusted"] for check in only_gate(new).checks] == expected
@@ -192,11 +194,11 @@ def test_several_comparisons_are_corrected(write: Write, tmp_path: Path) -> None
 
 def test_a_scope_picks_tasks(write: Write, tmp_path: Path) -> None:
     """All tasks of the run, or those that the rule names."""
-    both = "{key: one, task_key: quiz}, {key: two, task_key: quiz, num_samples: 10}"
-    folder = write(specifications=both)
+    specifications = "{key: one, task_key: quiz}, {key: two, task_key: quiz, num_samples: 10}"
+    folder = write(specifications=specifications)
     result = only_gate(ak.run(folder, out=tmp_path / "all", policies={"rules": [HIGH]}))
-    told = [(check.task, check.value, check.status) for check in result.checks]
-    assert told == [("one", 0.8, "FAIL"), ("two", 1.0, "PASS")]
+    checked = [(check.task, check.value, check.status) for check in result.checks]
+    assert checked == [("one", 0.8, "FAIL"), ("two", 1.0, "PASS")]
     second = {**HIGH, "scope": {"task_specification_keys": ["two"]}}
     run = ak.run(folder, out=tmp_path / "two", policies={"rules": [second]})
     assert only_gate(run).status == "PASS"
@@ -205,12 +207,12 @@ def test_a_scope_picks_tasks(write: Write, tmp_path: Path) -> None:
 def test_every_repetition_must_stand(write: Write, tmp_path: Path) -> None:
     """A task that is run several times has a value for each time."""
     solver = describe_solver("{{ sample.subject }}")
-    asked = "{task_key: quiz, model_key: builtin/constant?choice=B, repeatability: {num_runs: 2}}"
+    asks = "{task_key: quiz, model_key: builtin/constant?choice=B, repeatability: {num_runs: 2}}"
     task = {**TASK, "definition": {**TASK["definition"], "solver": solver}}
-    folder = write(specifications=asked, task=task)
+    folder = write(specifications=asks, task=task)
     result = only_gate(ak.run(folder, out=tmp_path / "out", policies={"rules": [HIGH]}))
-    told = [(check.task, check.repetition, check.value) for check in result.checks]
-    assert told == [("quiz", 1, 0.0), ("quiz", 2, 0.0)]
+    checked = [(check.task, check.repetition, check.value) for check in result.checks]
+    assert checked == [("quiz", 1, 0.0), ("quiz", 2, 0.0)]
 
 
 def test_run_json_holds_policies_and_gates(run: Runner, tmp_path: Path) -> None:
@@ -223,7 +225,7 @@ def test_run_json_holds_policies_and_gates(run: Runner, tmp_path: Path) -> None:
     definition = {**HIGH["definition"], "bound": "value"}  # type: ignore[dict-item]  # a mapping
     assert stored["policies"][0]["rules"][0]["definition"] == definition
     expected = [("p", "r", "FAIL")]
-    assert [(one["policy"], one["rule"], one["status"]) for one in stored["gates"]] == expected
+    assert [(row["policy"], row["rule"], row["status"]) for row in stored["gates"]] == expected
     assert ak.load_run(tmp_path / "new").gates == new.gates
     assert run("none").gates == ()
     stored = json.loads((tmp_path / "none" / "run.json").read_text())

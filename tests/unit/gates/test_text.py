@@ -44,16 +44,16 @@ def gate(definition: Stated, *checks: GateCheck, **fields: Any) -> Gate:  # noqa
 
 def check(status: GateStatus, number: float | None, **fields: Any) -> GateCheck:  # noqa: ANN401 - of GateCheck
     """Return a check of a share of 100 samples."""
-    known: dict[str, Any] = {"value": number, "n": 100, "is_share": True, **fields}
-    return GateCheck("mcqa", known.pop("name", "Accuracy"), status, number, **known)
+    details: dict[str, Any] = {"value": number, "n": 100, "is_share": True, **fields}
+    return GateCheck("mcqa", details.pop("name", "Accuracy"), status, number, **details)
 
 
 def difference(status: GateStatus, number: float, p: float, **fields: Any) -> GateCheck:  # noqa: ANN401 - same
     """Return a check against a baseline of 80 %."""
     details = {"baseline": "runs/base", "baseline_value": 0.8, "p_adjusted": p}
     interval = (number - 0.03, number + 0.03)
-    known = {"value": 0.8 + number, "interval": interval, "details": details}
-    return check(status, number, **known | fields)
+    fields_of_pair = {"value": 0.8 + number, "interval": interval, "details": details}
+    return check(status, number, **fields_of_pair | fields)
 
 
 @pytest.fixture(name="run")
@@ -69,7 +69,7 @@ def with_gates(run: Run, *gates: Gate) -> Run:
 
 
 @pytest.mark.parametrize(
-    ("definition", "found", "sentence"),
+    ("definition", "result", "sentence"),
     [
         (LEAST, check(PASS, 0.85), f"{IS}, at least 80.00 %"),
         (LEAST, check(FAIL, 0.75), "Accuracy is 75.00 % (n 100); needed: at least 80.00 %"),
@@ -91,16 +91,18 @@ def with_gates(run: Run, *gates: Gate) -> Run:
         (NOT_WORSE, NO_BASELINE, "no baseline is given"),
     ],
 )  # fmt: skip
-def test_a_gate_states_its_requirement(definition: Stated, found: GateCheck, sentence: str) -> None:
+def test_a_gate_states_its_requirement(
+    definition: Stated, result: GateCheck, sentence: str
+) -> None:
     """Value, bound, need and n.
 
     With as many digits as it takes to tell number and threshold apart.
     """
-    assert explain_gate(gate(definition, found), with_tasks=False) == [sentence]
+    assert explain_gate(gate(definition, result), with_tasks=False) == [sentence]
 
 
 @pytest.mark.parametrize(
-    ("definition", "found", "advice"),
+    ("definition", "result", "advice"),
     [
         (LEAST, check(FAIL, 0.75), "`answerkey show RUN` shows what the value is based on"),
         ({**NOT_WORSE, "baseline": "my runs/b"}, check(FAIL, -0.1), "`answerkey compare RUN --baseline 'my runs/b'` lists the samples that flipped"),  # noqa: E501 - one case, one line
@@ -109,10 +111,10 @@ def test_a_gate_states_its_requirement(definition: Stated, found: GateCheck, sen
     ],
 )  # fmt: skip
 def test_a_failed_gate_gives_advice(
-    run: Run, definition: Stated, found: GateCheck, advice: str | None
+    run: Run, definition: Stated, result: GateCheck, advice: str | None
 ) -> None:
     """Which command shows more."""
-    assert advise_gate(gate(definition, found), run) == advice
+    assert advise_gate(gate(definition, result), run) == advice
 
 
 def test_many_values_are_summed_up() -> None:
@@ -125,8 +127,8 @@ def test_many_values_are_summed_up() -> None:
 
 def test_the_summary_shows_every_gate(run: Run) -> None:
     """One verdict for all, then each with its numbers; hidden characters are written out."""
-    named = replace(gate(LEAST, check(FAIL, 0.75)), display_name="High\x1b[31m")
-    result = with_gates(run, gate(LOWER, check(PASS, 0.81, value=0.85)), named)
+    renamed = replace(gate(LEAST, check(FAIL, 0.75)), display_name="High\x1b[31m")
+    result = with_gates(run, gate(LOWER, check(PASS, 0.81, value=0.85)), renamed)
     assert plain_text(draw_gates(result, 80)) == (
         "\n"
         "Gates  FAIL  1 of 2 passed, 1 failed\n"

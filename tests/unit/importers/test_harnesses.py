@@ -52,7 +52,7 @@ def ranked(
         "arguments": {
             f"gen_args_{at}": {"arg_0": "Which?", "arg_1": text} for at, text in enumerate(texts)
         },
-        "resps": [[one] for one in results],
+        "resps": [[scored] for scored in results],
         "filtered_resps": results,
         "filter": "none",
         "metrics": ["acc", "acc_norm"],
@@ -65,16 +65,16 @@ def ranked(
 def test_a_line_of_a_task_that_generates(desk: Desk) -> None:
     """The row is what was asked, the reply is scored anew, and their verdict comes along."""
     result = desk.bring(desk.lines(MAPS, [generated(), generated(7, "(A)", "A")]))
-    told = result.tasks[0].description
+    description = result.tasks[0].description
     assert (result.kind, result.samples) == ("lm-eval", 2)
-    assert (told.task, told.score) == ("maps", "exact_match,none")
+    assert (description.task, description.score) == ("maps", "exact_match,none")
     assert desk.asked()[0] == {
         "sample_id": "maps/0", "question": "Which?", "options": ["Paris", "Lyon"],
         "choices": ["A", "B"], "answer": "B", "category": "maps", "original": ROW,
     }  # fmt: skip
     assert desk.said()[1] == {
         "sample_id": "maps/7", "trial": 0, "completion": "(A)", "completion_status": "OK",
-        "their_score": 0.0, "their_answer": "A",
+        "imported_score": 0.0, "imported_answer": "A",
         "prompt": [{"role": "user", "content": "Which?\nAnswer:"}],
     }  # fmt: skip
     assert desk.bring(desk.lines("any name.jsonl", [generated()])).kind == "lm-eval"
@@ -84,7 +84,7 @@ def test_the_likeliest_choice_stands_for_a_reply(desk: Desk) -> None:
     """Log-probabilities are texts there; the task gets a scorer that reads them, too."""
     result = desk.bring(desk.lines(MAPS, [ranked(), ranked("-0.5", "-inf", doc_id=1)]))
     assert result.tasks[0].description.score == "acc,none"
-    assert desk.said("completion", "their_answer") == [("B", "B"), ("A", "A")]
+    assert desk.said("completion", "imported_answer") == [("B", "B"), ("A", "A")]
     assert desk.said("logprobs")[0] == {
         "ranking": [
             {"continuation": " Paris", "logprob": -1.5, "bytes": 6},
@@ -120,7 +120,7 @@ def test_choices_are_ranked_as_their_metric_ranks_them(desk: Desk) -> None:
     desk.bring(log)
     assert desk.said("completion") == ["B"]
     desk.bring(log, score="acc_norm")
-    assert desk.said("completion", "their_score") == [("A", 0.0)]
+    assert desk.said("completion", "imported_score") == [("A", 0.0)]
     texts = (" xx", " yy", " xx", " yy")
     desk.bring(
         desk.lines(MAPS, [ranked("-1", "-2", "-0.1", "-0.2", texts=texts, acc_mutual_info=1.0)])
@@ -135,12 +135,12 @@ def test_one_filter_is_taken_and_the_others_are_told(desk: Desk) -> None:
     )
     result = desk.bring(log)
     assert (result.samples, result.tasks[0].description.score) == (1, "exact_match,strict")
-    assert desk.said("their_score") == [0.0]
-    assert "their_answer" not in desk.said()[0]
-    assert "filter `strict` is taken; others: `loose`" in result.notices[0].message
+    assert desk.said("imported_score") == [0.0]
+    assert "imported_answer" not in desk.said()[0]
+    assert "filter `strict` is used; others: `loose`" in result.notices[0].message
     (task,) = desk.bring(log, score="exact_match,loose").tasks
     assert task.description.score == "exact_match,loose"
-    assert desk.said("their_answer") == ["B"]
+    assert desk.said("imported_answer") == ["B"]
 
 
 def test_a_folder_of_a_run_holds_its_tasks_and_its_numbers(desk: Desk) -> None:
@@ -152,11 +152,14 @@ def test_a_folder_of_a_run_holds_its_tasks_and_its_numbers(desk: Desk) -> None:
     numbers = {"results": {"one": {"exact_match,none": 1.0}}, "model_name": "some/model"}
     desk.json(f"{folder}/results_{STAMP}.json", numbers)
     result = desk.bring(desk.folder / "logs")
-    told = [task.description for task in result.tasks]
-    assert [(one.task, one.model) for one in told] == [("one", "some/model"), ("two", "some/model")]
+    held = [task.description for task in result.tasks]
+    assert [(about.task, about.model) for about in held] == [
+        ("one", "some/model"),
+        ("two", "some/model"),
+    ]
     assert desk.asked("sample_id", task="one") == ["one/0"]
     assert desk.said("sample_id", "completion", task="two") == [("two/0", "B.")]
-    assert "1 files of earlier runs are left aside" in result.notices[0].message
+    assert "1 files of earlier runs are skipped" in result.notices[0].message
     assert list(ak.run(desk.out, out=desk.folder / "run").tasks) == ["one", "two"]
     assert [task.key for task in desk.bring(desk.folder / "logs", task="two").tasks] == ["two"]
     assert desk.asked("sample_id") == ["two/0"]
@@ -168,9 +171,9 @@ def test_repeats_are_trials_and_judged_once(desk: Desk) -> None:
     """The verdict stands with the first."""
     result = desk.bring(desk.lines(MAPS, [generated(resps=[["B", "A", "B"]])]))
     assert (result.samples, result.tasks[0].num_trials, result.tasks[0].judged) == (1, 3, 1)
-    assert desk.said("their_score") == [1.0, None, None]
+    assert desk.said("imported_score") == [1.0, None, None]
     desk.bring(write(desk, [details(said={"text": ["A", "B"]})]))
-    assert desk.said("their_score") == [1.0, None]
+    assert desk.said("imported_score") == [1.0, None]
 
 
 def test_older_logs_keep_arguments_as_lists_and_chats_as_texts(desk: Desk) -> None:
@@ -181,7 +184,7 @@ def test_older_logs_keep_arguments_as_lists_and_chats_as_texts(desk: Desk) -> No
         generated(1, arguments={"gen_args_0": {"arg_0": [chat], "arg_1": {}}}),
     ]
     desk.bring(desk.lines(MAPS, rows))
-    assert [one[0]["content"] for one in desk.said("prompt")] == ["Old prompt", "Which?"]
+    assert [prompt[0]["content"] for prompt in desk.said("prompt")] == ["Old prompt", "Which?"]
 
 
 def test_a_task_without_choices_is_compared_as_text(desk: Desk) -> None:
@@ -201,12 +204,12 @@ def test_what_cannot_be_imported_is_named(desk: Desk) -> None:
     assert error.where.line == 2
     assert desk.bring(log, allow_failed="1").samples == 1
     desk.refuse(
-        "this task is no multiple choice", desk.lines(MAPS, [ranked("-3.5", texts=(" word",))])
+        "the task is not multiple choice", desk.lines(MAPS, [ranked("-3.5", texts=(" word",))])
     )
     (desk.folder / "empty").mkdir()
-    desk.refuse(r"holds no file `samples_\*.jsonl`", desk.folder / "empty", "lm-eval")
+    desk.refuse(r"contains no file `samples_\*.jsonl`", desk.folder / "empty", "lm-eval")
     desk.refuse("neither a reply nor a log-probability", write(desk, [details(said={"text": []})]))
-    desk.refuse("it has not got the columns", write(desk, [{"a": 1}], "details_z.parquet"))
+    desk.refuse("it lacks some of the columns", write(desk, [{"a": 1}], "details_z.parquet"))
 
 
 # lighteval
@@ -218,9 +221,9 @@ def details(text: str = "B", **fields: Any) -> dict[str, Any]:  # noqa: ANN401
     """Return a row as lighteval writes it."""
     query = "Which?\nA. one\nB. two\nAnswer:"
     doc = {"query": query, "choices": [" A", " B"], "gold_index": 1, "id": "7", "task_name": "arc"}
-    said = {"input": "Which?", "text": [text], "text_post_processed": ["B"], "logprobs": []}
-    doc, said = doc | fields.get("doc", {}), said | fields.get("said", {})
-    return {"doc": doc, "metric": {"acc": 1.0}, "model_response": said}
+    reply = {"input": "Which?", "text": [text], "text_post_processed": ["B"], "logprobs": []}
+    doc, reply = doc | fields.get("doc", {}), reply | fields.get("said", {})
+    return {"doc": doc, "metric": {"acc": 1.0}, "model_response": reply}
 
 
 def write(desk: Desk, rows: list[dict[str, Any]], name: str = NAME) -> Path:
@@ -233,11 +236,11 @@ def write(desk: Desk, rows: list[dict[str, Any]], name: str = NAME) -> Path:
 def test_a_row_of_details_is_a_question_and_a_reply(desk: Desk) -> None:
     """Choices that are labels leave the options to the prompt; the folders name the model."""
     log = write(desk, [details()])
-    told = desk.bring(desk.folder / "details").tasks[0].description
-    assert (told.task, told.score) == ("leaderboard|arc|5", "acc")
+    description = desk.bring(desk.folder / "details").tasks[0].description
+    assert (description.task, description.score) == ("leaderboard|arc|5", "acc")
     columns = ("sample_id", "choices", "options", "answer")
     assert desk.asked(*columns) == [("7", ["A", "B"], ["one", "two"], "B")]
-    assert desk.said("completion", "their_score", "their_answer") == [("B", 1.0, "B")]
+    assert desk.said("completion", "imported_score", "imported_answer") == [("B", 1.0, "B")]
     result = desk.bring(log)
     assert (result.kind, result.tasks[0].description.model) == ("lighteval", "org/model")
 
@@ -271,12 +274,12 @@ def test_other_options_in_the_prompt_stay_in_the_question(desk: Desk) -> None:
 
 def test_choices_by_log_probability_are_ranked(desk: Desk) -> None:
     """Texts of choices become options with letters."""
-    said = {"text": [], "text_post_processed": [], "logprobs": [-3.0, -1.0]}
+    reply = {"text": [], "text_post_processed": [], "logprobs": [-3.0, -1.0]}
     desk.bring(
-        write(desk, [details(doc={"choices": [" Rome", " Bern"], "query": "Which?"}, said=said)])
+        write(desk, [details(doc={"choices": [" Rome", " Bern"], "query": "Which?"}, said=reply)])
     )
     assert desk.asked("options") == [["Rome", "Bern"]]
-    assert desk.said("completion", "their_answer") == [("B", "B")]
+    assert desk.said("completion", "imported_answer") == [("B", "B")]
 
 
 CHAT = json.dumps(
@@ -286,7 +289,7 @@ BODY = {"gen_args_0": {"arg_0": [CHAT], "arg_1": {"until": ["Q:"]}}}
 
 
 @pytest.mark.parametrize(
-    ("doc", "asked"),
+    ("doc", "question"),
     [
         ({"Question": "Which?", "choice1": "Lyon", "choice2": "Paris", "answer": "(B)"}, "Which?"),
         ({"id": "m", "question": {"stem": "Which?", "choices": [{"text": "Lyon", "label": "A"},
@@ -298,20 +301,22 @@ BODY = {"gen_args_0": {"arg_0": [CHAT], "arg_1": {"until": ["Q:"]}}}
         ({}, "Tell me: Which?"),
     ],
 )  # fmt: skip
-def test_options_stand_in_columns_or_prompts(desk: Desk, doc: dict[str, Any], asked: str) -> None:
+def test_options_stand_in_columns_or_prompts(
+    desk: Desk, doc: dict[str, Any], question: str
+) -> None:
     """A truth may be in brackets; of two orders, that of the prompt is what the model saw."""
     desk.bring(desk.lines(MAPS, [generated(doc=doc, target="(B)", arguments=BODY, text="(B)")]))
     assert desk.asked("question", "options", "choices", "answer") == [
-        (asked, ["Lyon", "Paris"], ["A", "B"], "B")
+        (question, ["Lyon", "Paris"], ["A", "B"], "B")
     ]
-    assert desk.said("their_answer") == ["B"]
+    assert desk.said("imported_answer") == ["B"]
 
 
 def test_continuations_that_are_letters_leave_the_options_to_the_prompt(desk: Desk) -> None:
     """A passage stays."""
-    asked = "Read: They met.\nWhich?\nA. Lyon\nB. Paris\nAnswer:"
+    prompt = "Read: They met.\nWhich?\nA. Lyon\nB. Paris\nAnswer:"
     arguments = {
-        f"gen_args_{n}": {"arg_0": asked, "arg_1": f" {one}"} for n, one in enumerate("AB")
+        f"gen_args_{n}": {"arg_0": prompt, "arg_1": f" {letter}"} for n, letter in enumerate("AB")
     }
     doc = {"question": "Which?", "context": "They met."}
     desk.bring(desk.lines(MAPS, [ranked(doc=doc, arguments=arguments)]))

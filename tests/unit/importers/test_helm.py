@@ -66,22 +66,22 @@ def test_a_state_is_a_question_with_the_verdict_of_its_statistics(desk: Desk) ->
     """The truth is the label of the reference that is tagged; statistics come in any order."""
     log = write_run(desk, [state(1), state(2, "A or B")], [stats(2, 0.0), stats(1, 1.0)])
     result = desk.bring(log)
-    told = result.tasks[0].description
-    assert (result.kind, told.task, told.model) == ("helm", "mmlu:subject=maps", "some/model")
-    assert (told.score, result.tasks[0].their_mean) == ("exact_match", 0.5)
+    about = result.tasks[0].description
+    assert (result.kind, about.task, about.model) == ("helm", "mmlu:subject=maps", "some/model")
+    assert (about.score, result.tasks[0].imported_mean) == ("exact_match", 0.5)
     assert desk.asked()[0] == {
         "sample_id": "id1",
         **WHICH,
         "original": {"id": "id1", "split": "test"},
     }
-    columns = ("completion", "their_score", "their_answer", "latency")
+    columns = ("completion", "imported_score", "imported_answer", "latency")
     assert desk.said(*columns) == [(" B", 1.0, "B", 0.5), ("A or B", 0.0, None, 0.5)]
 
 
 def test_references_asked_one_by_one_are_ranked(desk: Desk) -> None:
     """The log-probability of each is that of its last tokens, compared for one token."""
 
-    def one(number: int, place: int, logprob: float) -> dict[str, Any]:
+    def ask(number: int, place: int, logprob: float) -> dict[str, Any]:
         tokens = [{"text": "Which?", "logprob": -9.0}, {"text": " one", "logprob": logprob}]
         parts = state(
             number, result={"success": True, "completions": [{"text": "", "tokens": tokens}]}
@@ -89,12 +89,12 @@ def test_references_asked_one_by_one_are_ranked(desk: Desk) -> None:
         del parts["output_mapping"]
         return {**parts, "reference_index": place, "request_mode": "original"}
 
-    states = [one(1, 0, -2.0), one(1, 1, -1.0), one(2, 0, -1.0), one(2, 1, -2.0)]
+    states = [ask(1, 0, -2.0), ask(1, 1, -1.0), ask(2, 0, -1.0), ask(2, 1, -2.0)]
     desk.bring(write_run(desk, states, method="multiple_choice_separate_original"))
     assert desk.said("completion") == ["B", "A"]
     ranking = desk.said("logprobs")[0]["ranking"]
-    assert [one["continuation"] for one in ranking] == [" one", " two"]
-    assert [one["logprob"] for one in ranking] == [-2.0, -1.0]
+    assert [entry["continuation"] for entry in ranking] == [" one", " two"]
+    assert [entry["logprob"] for entry in ranking] == [-2.0, -1.0]
     assert "choice_probabilities" in desk.text("run.yaml")
 
 
@@ -103,7 +103,7 @@ def test_several_choices_of_worked_examples_are_trials(desk: Desk) -> None:
     states = [state(1), state(1, "A", train_trial_index=1)]
     log = write_run(desk, states, [stats(1, 1.0), stats(1, 0.0, train_trial_index=1)])
     assert desk.bring(log).tasks[0].num_trials == 2
-    assert desk.said("their_score") == [1.0, 0.0]
+    assert desk.said("imported_score") == [1.0, 0.0]
 
 
 def test_failed_requests_are_errors_and_altered_questions_are_left_aside(desk: Desk) -> None:
@@ -133,7 +133,7 @@ def test_compressed_files_are_read(desk: Desk) -> None:
     (log / "scenario_state.json.gz").write_bytes(gzip.compress(states.read_bytes()))
     states.unlink()
     result = desk.bring(log)
-    assert (result.kind, result.tasks[0].their_mean) == ("helm", 1.0)
+    assert (result.kind, result.tasks[0].imported_mean) == ("helm", 1.0)
     assert result.tasks[0].description.model == "some/model"
 
 
@@ -144,4 +144,4 @@ def test_states_that_cannot_be_read_are_named(desk: Desk) -> None:
     assert isinstance(error, Problems)
     assert len(error.errors) == 2
     assert str(error.errors[0].where).endswith("scenario_state.json")
-    assert desk.bring(log, allow_failed="2").broken == 2
+    assert desk.bring(log, allow_failed="2").damaged == 2

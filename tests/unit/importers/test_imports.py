@@ -44,7 +44,7 @@ def test_an_import_says_what_it_holds(desk: Desk) -> None:
     assert (content["kind"], content["samples"]) == ("plain", 2)
     (task,) = content["tasks"]
     assert task["completions"] == {"OK": 2}
-    assert task["theirs"] == {"score": "score", "judged": 2, "mean": 1.0}
+    assert task["verdicts"] == {"score": "score", "judged": 2, "mean": 1.0}
 
 
 def test_a_folder_that_holds_something_is_left_alone(desk: Desk) -> None:
@@ -53,9 +53,8 @@ def test_a_folder_that_holds_something_is_left_alone(desk: Desk) -> None:
     out.mkdir()
     log = desk.lines("mine.jsonl", ROWS)
     desk.bring(log, out=out)
-    with pytest.raises(SpecError, match="is there already; nothing was written") as caught:
+    with pytest.raises(SpecError, match=r"already exists; nothing was written"):
         desk.bring(log, out=out)
-    assert caught.value.code == "E119"
 
 
 def test_nothing_is_left_of_an_import_that_failed(desk: Desk) -> None:
@@ -68,14 +67,14 @@ def test_nothing_is_left_of_an_import_that_failed(desk: Desk) -> None:
 def test_a_log_of_no_known_kind_is_refused(desk: Desk) -> None:
     """With what was probably meant, or the kinds that there are."""
     log = desk.lines("mine.jsonl", ROWS)
-    assert "did you mean" in str(desk.refuse("there is no kind of log `lm_eval`", log, "lm_eval"))
+    assert "did you mean" in str(desk.refuse("unknown kind of log `lm_eval`", log, "lm_eval"))
     error = desk.refuse("the kind of the log", desk.write("log.bin", "\x00\x01"))
     assert "`inspect`" in str(error.hint)
-    desk.refuse("there is no log", desk.folder / "nowhere")
+    desk.refuse("the log .* does not exist", desk.folder / "nowhere")
 
 
 class ListReader:
-    """A reader of somebody's own, whose records are in a list."""
+    """A third party's reader, whose records are in a list."""
 
     kind: ClassVar[str] = "listed"
     title: ClassVar[str] = "List"
@@ -108,7 +107,7 @@ def record(name: str, trial: int = 0, text: str | None = None, *, asks: bool = T
     completion = None
     if text != "":
         text = text or f"{name} {trial}"
-        completion = Completion(text, trial=trial, their_score=1.0, their_answer="A")
+        completion = Completion(text, trial=trial, imported_score=1.0, imported_answer="A")
     return Record(name, question, completion)
 
 
@@ -188,8 +187,8 @@ def test_half_a_surrogate_pair_becomes_a_replacement_character(desk: Desk) -> No
     """No file can hold it, and no line is lost for it; neither for a number that JSON lacks."""
     question = Question("a \ud800 b", options=("\udfff", "y"), original={"n": float("nan")})
     bring(desk, record("0"), Record("1", question, Completion("ok\0")))
-    asked = desk.asked("question", "options", "original")
-    assert asked[1] == ("a \ufffd b", ["\ufffd", "y"], {"n": None})
+    questions = desk.asked("question", "options", "original")
+    assert questions[1] == ("a \ufffd b", ["\ufffd", "y"], {"n": None})
     assert desk.said("completion")[1] == "ok\0"
 
 
@@ -248,8 +247,8 @@ def test_logs_of_other_packages_are_known(tmp_path: Path, monkeypatch: pytest.Mo
     """Its reader is asked before the one that takes any table."""
     point = EntryPoint("quiz", f"{__name__}:QuizReader", "answerkey.importers")
     monkeypatch.setattr(types, "entry_points", lambda **_: [point])
-    own = {reader.kind: reader for reader in imports._KINDS}
-    readers: Registry[LogReader] = Registry("answerkey.importers", own, own.__getitem__)
+    kinds = {reader.kind: reader for reader in imports._KINDS}
+    readers: Registry[LogReader] = Registry("answerkey.importers", kinds, kinds.__getitem__)
     monkeypatch.setattr(imports, "READERS", readers)
     monkeypatch.setitem(readers._loaded, "quiz", QuizReader)
     row = {"id": "1", "prompt_text": "A or B?", "completion": "A", "verdict": 1}

@@ -63,7 +63,7 @@ def lay_out(
     members: list[tuple[str, object]] = [
         ("_journal/start.json", {"version": 2, "eval": HEAD["eval"]})
     ]
-    members += [(f"samples/{one['id']}_epoch_{one['epoch']}.json", one) for one in samples]
+    members += [(f"samples/{entry['id']}_epoch_{entry['epoch']}.json", entry) for entry in samples]
     members += [("summaries.json", []), ("reductions.json", [])]
     return members if head is None else [*members, ("header.json", head)]
 
@@ -75,9 +75,13 @@ def test_an_archive_becomes_questions_completions_and_verdicts(desk: Desk, metho
     result = desk.bring(log)
     assert (result.kind, result.samples, result.tasks[0].num_trials) == ("inspect", 2, 1)
     assert result.tasks[0].statuses == {"OK": 2}
-    told = result.tasks[0].description
-    assert (told.task, told.model, told.score) == ("small", "openai/some-model", "choice")
-    assert (result.tasks[0].their_mean, result.notices) == (1.0, ())
+    description = result.tasks[0].description
+    assert (description.task, description.model, description.score) == (
+        "small",
+        "openai/some-model",
+        "choice",
+    )
+    assert (result.tasks[0].imported_mean, result.notices) == (1.0, ())
     assert desk.asked()[0] == {
         "sample_id": "1",
         "question": "Question 1?",
@@ -92,8 +96,8 @@ def test_an_archive_becomes_questions_completions_and_verdicts(desk: Desk, metho
         "trial": 0,
         "completion": "A",
         "completion_status": "OK",
-        "their_score": 1.0,
-        "their_answer": "B",
+        "imported_score": 1.0,
+        "imported_answer": "B",
         "finish_reason": "stop",
         "prompt_tokens": 10,
         "completion_tokens": 3,
@@ -106,12 +110,12 @@ def test_an_archive_becomes_questions_completions_and_verdicts(desk: Desk, metho
 def test_a_json_log_says_the_same(desk: Desk, indent: int | None) -> None:
     """Its samples are a list inside one object."""
     samples = [sample(), sample("two", text="A")]
-    one = desk.bring(desk.archive("log.eval", lay_out(*samples)))
+    first = desk.bring(desk.archive("log.eval", lay_out(*samples)))
     tables = desk.asked(), desk.said()
     content = {**HEAD, "samples": samples, "reductions": [{"samples": [1]}]}
-    other = desk.bring(desk.write("log.json", json.dumps(content, indent=indent)))
-    assert one.tasks[0].description == other.tasks[0].description
-    assert one.tasks[0].statuses == other.tasks[0].statuses
+    second = desk.bring(desk.write("log.json", json.dumps(content, indent=indent)))
+    assert first.tasks[0].description == second.tasks[0].description
+    assert first.tasks[0].statuses == second.tasks[0].statuses
     assert (desk.asked(), desk.said()) == tables
 
 
@@ -121,7 +125,7 @@ def test_an_interrupted_run_is_read_as_far_as_it_came(desk: Desk) -> None:
     assert (result.samples, result.tasks[0].description.task) == (1, "small")
     assert result.tasks[0].description.score == "choice"
     assert [notice.message for notice in result.notices] == [
-        "the log has no end: its run was interrupted",
+        "the log has no end, because its run was interrupted",
         "the log has 1 of 2 samples",
     ]
 
@@ -149,7 +153,7 @@ def test_attachments_are_put_back(desk: Desk) -> None:
 
     One that is not there spoils its sample, which is named.
     """
-    one = sample(
+    first = sample(
         input="attachment://h1",
         messages=[
             {"role": "user", "content": "attachment://h1"},
@@ -161,11 +165,11 @@ def test_attachments_are_put_back(desk: Desk) -> None:
         },
         attachments={"h1": "A long question?", "h2": "B, at length"},
     )
-    log = desk.archive("log.eval", lay_out(one, sample("two", input="attachment://gone")))
+    log = desk.archive("log.eval", lay_out(first, sample("two", input="attachment://gone")))
     error = desk.refuse("the attachment `attachment://gone` is not in the log", log)
     assert error.where is not None
     assert str(error.where.file).endswith("log.eval/samples/two_epoch_1.json")
-    assert desk.bring(log, allow_failed="1").broken == 1
+    assert desk.bring(log, allow_failed="1").damaged == 1
     assert desk.asked("question") == ["A long question?"]
     prompt = [{"role": "user", "content": "A long question?"}]
     assert desk.said("completion", "prompt") == [("B, at length", prompt)]
@@ -206,32 +210,32 @@ def test_their_scores_are_numbers_as_inspect_reads_them(desk: Desk) -> None:
         for number, (value, _) in enumerate(values)
     ]
     desk.bring(desk.archive("log.eval", lay_out(*samples)))
-    assert desk.said("their_score") == [score for _, score in values]
+    assert desk.said("imported_score") == [score for _, score in values]
 
 
 def test_one_of_several_scores_is_chosen(desk: Desk) -> None:
     """The first, or the one that the caller names; another is refused by name."""
-    both = {"match": {"value": "I", "answer": "x"}, "choice": {"value": "C", "answer": "B"}}
+    verdicts = {"match": {"value": "I", "answer": "x"}, "choice": {"value": "C", "answer": "B"}}
     scores = [{"name": "match", "metrics": {}}, {"name": "choice", "metrics": {}}]
     log = desk.archive(
-        "log.eval", lay_out(sample(scores=both), head={**HEAD, "results": {"scores": scores}})
+        "log.eval", lay_out(sample(scores=verdicts), head={**HEAD, "results": {"scores": scores}})
     )
     desk.bring(log)
-    assert desk.said("their_score") == [0.0]
+    assert desk.said("imported_score") == [0.0]
     desk.bring(log, score="choice")
-    assert desk.said("their_score") == [1.0]
+    assert desk.said("imported_score") == [1.0]
     desk.refuse("the log has no score `other`", log, score="other")
 
 
 def test_questions_come_in_many_forms(desk: Desk) -> None:
     """Messages are asked by their last user; several right letters are refused, or left out."""
     parts = [{"type": "text", "text": "Which"}, {"type": "text", "text": "one?"}]
-    asked = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": parts}]
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": parts}]
     log = desk.archive(
-        "log.eval", lay_out(sample("two", target=["B"], input=asked), sample(target=["A", "B"]))
+        "log.eval", lay_out(sample("two", target=["B"], input=messages), sample(target=["A", "B"]))
     )
     error = desk.refuse("1 of 2 questions have several right letters", log)
-    assert error.hint == "`--single-answers` leaves them out and takes the other 1"
+    assert error.hint == "`--single-answers` leaves them out and imports the other 1"
     result = desk.bring(log, single_answers=True)
     assert "1 questions with several right letters are left out" in result.notices[-1].message
     assert desk.asked("question", "answer") == [("Which\none?", "B")]
@@ -254,10 +258,10 @@ def test_broken_members_are_named_and_counted(desk: Desk) -> None:
     log = desk.archive("log.eval", members)
     error = desk.refuse("not valid JSON", log)
     assert isinstance(error, Problems)
-    assert [one.code for one in error.errors] == ["E202", "E202"]
+    assert [problem.code for problem in error.errors] == ["E202", "E202"]
     assert error.errors[1].message == "the sample has no `id`"
     result = desk.bring(log, allow_failed="70%")
-    assert (result.samples, result.broken) == (1, 2)
+    assert (result.samples, result.damaged) == (1, 2)
 
 
 def test_a_folder_with_one_log_is_that_log(desk: Desk) -> None:
@@ -266,8 +270,8 @@ def test_a_folder_with_one_log_is_that_log(desk: Desk) -> None:
     desk.archive("logs/a.eval", lay_out(sample()))
     assert desk.bring(desk.folder / "logs").samples == 1
     desk.archive("logs/b.eval", lay_out(sample("two")))
-    named = {**HEAD["eval"], "task_display_name": "other"}
-    desk.json("logs/c.json", {**HEAD, "eval": named, "samples": [sample("three")]})
+    renamed = {**HEAD["eval"], "task_display_name": "other"}
+    desk.json("logs/c.json", {**HEAD, "eval": renamed, "samples": [sample("three")]})
     desk.json("logs/beside.json", {"no": "log"})
     result = desk.bring(desk.folder / "logs")
     assert [task.key for task in result.tasks] == ["small", "small-2", "other"]
@@ -297,20 +301,20 @@ def test_a_scorer_with_several_values_has_several_scores(desk: Desk) -> None:
     head = {**HEAD, "results": {"scores": [{"name": name, "metrics": {}} for name in "ab"]}}
     log = desk.json("log.json", {**head, "samples": [sample(scores=scores)]})
     assert desk.bring(log).tasks[0].description.score == "a"
-    assert desk.said("their_score", "their_answer") == [(1.0, "B")]
+    assert desk.said("imported_score", "imported_answer") == [(1.0, "B")]
     desk.bring(log, score="b")
-    assert desk.said("their_score") == [0.0]
+    assert desk.said("imported_score") == [0.0]
     desk.refuse("the log has no score `c`", log, score="c")
     desk.bring(
         desk.json("bare.json", {**HEAD, "results": None, "samples": [sample(scores=scores)]})
     )
-    assert desk.said("their_score") == [1.0]
+    assert desk.said("imported_score") == [1.0]
 
 
 def test_a_log_of_2024_is_recognised(desk: Desk) -> None:
     """It has no `eval_id`."""
-    told = {name: value for name, value in HEAD["eval"].items() if name != "eval_id"}
-    head = {**HEAD, "eval": {"run_id": "r1", **told}}
+    about = {name: value for name, value in HEAD["eval"].items() if name != "eval_id"}
+    head = {**HEAD, "eval": {"run_id": "r1", **about}}
     assert desk.bring(desk.json("old.json", {**head, "samples": [sample()]})).kind == "inspect"
 
 

@@ -66,9 +66,8 @@ def test_an_archive_that_was_cut_off_is_refused(desk: Desk) -> None:
     """Its list of members is at its end."""
     path = desk.archive("x.zip", {"a": b"text" * 100})
     path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(DataError, match="not a valid zip archive") as caught:
+    with pytest.raises(DataError, match=r"^error\[E202\]: .*not a valid zip archive"):
         list_members(path)
-    assert caught.value.code == "E202"
 
 
 @pytest.mark.parametrize("place", [-1, 10_000, 2**62])
@@ -77,13 +76,13 @@ def test_a_member_outside_of_the_archive_is_damage(desk: Desk, place: int) -> No
     path = desk.archive("x.zip", {"a": b"text"}, start=b"start")
     (member,) = list_members(path)
     member.header_offset = place
-    with pytest.raises(DamagedError, match="not where the list of members says"):
+    with pytest.raises(DamagedError, match="not where the archive's list says"):
         open_member(path, member)
 
 
 @pytest.mark.parametrize(
     ("options", "reason"),
-    [({"flags": 1}, "encrypted"), ({"method": 14}, "compressed by method 14, which is not read")],
+    [({"flags": 1}, "encrypted"), ({"method": 14}, "compressed by the unsupported method 14")],
 )
 def test_what_cannot_be_read_is_said(desk: Desk, options: dict[str, int], reason: str) -> None:
     """Encryption, and methods that are not known."""
@@ -106,7 +105,7 @@ def test_a_member_with_other_bytes_is_refused(desk: Desk, method: int) -> None:
 @pytest.mark.parametrize("method", [8, 93])
 def test_huge_members_are_cut_off(desk: Desk, monkeypatch: pytest.MonkeyPatch, method: int) -> None:
     """What is expanded is counted; what an archive states about sizes is not relied on."""
-    monkeypatch.setattr("answerkey.importers.archives.SMALL", 1_000)
+    monkeypatch.setattr("answerkey.importers.archives.FREE_BYTES", 1_000)
     path = desk.archive("x.zip", {"a": bytes(10_000_000)}, method=method)
     with pytest.raises(DamagedError, match="expands to more than 400 times its size"):
         read_all(path)
@@ -185,13 +184,13 @@ def test_yaml_of_an_import_is_read_back_whatever_a_log_is_called(desk: Desk) -> 
         "target": "A",
         "filter": "none",
     }
-    said = {
+    names = {
         "resps": [["A"]],
         "filtered_resps": ["A"],
         "metrics": ["exact_match"],
         "exact_match": 1.0,
     }
-    desk.lines("samples_x_2026-01-01T00-00-00.jsonl", [row | said])
+    desk.lines("samples_x_2026-01-01T00-00-00.jsonl", [row | names])
     desk.json("results_2026-01-01T00-00-00.json", {"model_name": name, "results": {}})
     result = desk.bring(desk.folder / "samples_x_2026-01-01T00-00-00.jsonl")
     assert result.tasks[0].description.model == name

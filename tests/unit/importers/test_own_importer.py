@@ -28,8 +28,8 @@ def test_the_importer_of_the_page_reads_logs(desk: Desk, monkeypatch: pytest.Mon
     desk.lines("log/one.jsonl", [row, {**row, "id": "2", "out": "A", "ok": 0}])
     log = desk.lines("log/two.jsonl", [row]).parent
     assert [task.key for task in desk.bring(log).tasks] == ["one", "two"]
-    asked = desk.asked("question", "options", "answer", "original", task="one")
-    assert asked == [("2 + 2?", ["3", "4"], "B", None)] * 2
-    assert desk.said("completion", "their_score", task="one") == [("B", 1.0), ("A", 0.0)]
+    questions = desk.asked("question", "options", "answer", "original", task="one")
+    assert questions == [("2 + 2?", ["3", "4"], "B", None)] * 2
+    assert desk.said("completion", "imported_score", task="one") == [("B", 1.0), ("A", 0.0)]
     broken = desk.lines("broken.jsonl", [row, {**row, "opts": "x"}])
     assert desk.refuse("`opts` is not a list of texts", broken).code == "E202"

@@ -57,11 +57,11 @@ def test_predictions_and_reviews_are_joined_by_their_index(desk: Desk) -> None:
     """Whatever the order of their lines; the options are read in the prompt."""
     predictions, reviews = [prediction(1, "A"), prediction(0)], [review(0), review(1, 0.0)]
     result = desk.bring(write_run(desk, predictions=predictions, reviews=reviews))
-    told = result.tasks[0].description
-    assert (result.kind, told.task, told.model) == ("evalscope", "arc_easy", "some-model")
-    assert (told.score, result.tasks[0].their_mean) == ("accuracy", 0.5)
+    about = result.tasks[0].description
+    assert (result.kind, about.task, about.model) == ("evalscope", "arc_easy", "some-model")
+    assert (about.score, result.tasks[0].imported_mean) == ("accuracy", 0.5)
     assert desk.asked()[0] == {"sample_id": "1", **WHICH, "original": {"subject": "maps"}}
-    names = "completion their_score finish_reason prompt_tokens completion_tokens latency"
+    names = "completion imported_score finish_reason prompt_tokens completion_tokens latency"
     columns = names.split()
     assert desk.said(*columns)[0] == ("A", 0.0, "stop", 9, 2, 0.5)
 
@@ -80,7 +80,7 @@ def test_repeats_are_trials(desk: Desk) -> None:
     rows += [review(1, 0.0, group_id=5, generation_index=1)]
     result = desk.bring(write_run(desk, predictions=[prediction(0), prediction(1)], reviews=rows))
     assert (result.samples, result.tasks[0].num_trials) == (1, 2)
-    assert desk.said("their_score") == [1.0, 0.0]
+    assert desk.said("imported_score") == [1.0, 0.0]
 
 
 def test_failed_calls_and_thoughts_are_told_apart_from_text(desk: Desk) -> None:
@@ -140,7 +140,7 @@ def test_a_file_is_an_object_of_questions(desk: Desk, details: object) -> None:
     description = result.tasks[0].description
     assert (result.kind, description.task, description.model) == ("opencompass", "arc", "m")
     assert desk.asked()[1] == {"sample_id": "1", **WHICH}
-    assert desk.said("their_score", "their_answer") == [(1.0, "B"), (0.0, "A")]
+    assert desk.said("imported_score", "imported_answer") == [(1.0, "B"), (0.0, "A")]
 
 
 def test_split_files_are_one_dataset(desk: Desk) -> None:

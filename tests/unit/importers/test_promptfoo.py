@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 def row(number: int = 0, text: str = "B", **fields: Any) -> dict[str, Any]:  # noqa: ANN401
     """Return a row of promptfoo's results."""
-    named = {"question": "Which?", "options": ["one", "two"], "answer": "B", "level": 3}
+    variables = {"question": "Which?", "options": ["one", "two"], "answer": "B", "level": 3}
     return {
         "promptIdx": 0,
         "testIdx": number,
         "provider": {"id": "openai:some-model", "label": ""},
         "prompt": {"raw": "Which?\nA. one\nB. two", "label": "plain"},
-        "vars": named,
-        "testCase": {"vars": named, "assert": [{"type": "contains", "value": "B"}]},
+        "vars": variables,
+        "testCase": {"vars": variables, "assert": [{"type": "contains", "value": "B"}]},
         "response": {
             "output": text,
             "tokenUsage": {"prompt": 9, "completion": 1},
@@ -49,10 +49,10 @@ def whole(*rows: dict[str, Any]) -> dict[str, Any]:
 def test_a_row_is_a_test_with_its_variables(desk: Desk) -> None:
     """Success is the verdict."""
     result = desk.bring(desk.json("res.json", whole(row(), row(1, "A", success=False))))
-    told = result.tasks[0].description
-    assert (result.kind, told.model, told.score) == ("promptfoo", "openai:some-model", "success")
+    about = result.tasks[0].description
+    assert (result.kind, about.model, about.score) == ("promptfoo", "openai:some-model", "success")
     assert desk.asked()[0] == {"sample_id": "0", **WHICH, "original": {"level": 3}}
-    columns = ("completion", "their_score", "latency", "prompt_tokens", "finish_reason")
+    columns = ("completion", "imported_score", "latency", "prompt_tokens", "finish_reason")
     assert desk.said(*columns) == [("B", 1.0, 0.5, 9, "stop"), ("A", 0.0, 0.5, 9, "stop")]
     result = desk.bring(desk.lines("res.jsonl", [row(), row(1, vars={"text": "Other?"})]))
     assert (result.kind, result.samples) == ("promptfoo", 2)
@@ -60,11 +60,11 @@ def test_a_row_is_a_test_with_its_variables(desk: Desk) -> None:
 
 def test_an_assertion_says_what_is_right_where_no_variable_does(desk: Desk) -> None:
     """The strictest counts; the options stand in the prompt."""
-    one = row(vars={"text": "Which?"})
-    one["testCase"] = {
+    test = row(vars={"text": "Which?"})
+    test["testCase"] = {
         "assert": [{"type": "icontains", "value": "a"}, {"type": "equals", "value": "two"}]
     }
-    desk.bring(desk.json("res.json", whole(one)))
+    desk.bring(desk.json("res.json", whole(test)))
     assert desk.asked("answer", "options") == [("B", ["one", "two"])]
 
 
@@ -76,24 +76,26 @@ def test_chats_are_messages_and_errors_are_no_verdicts(desk: Desk) -> None:
     failed = row(1, **error, failureReason=2, response=error, success=False)
     desk.bring(desk.json("res.json", whole(chat, failed)))
     assert desk.said("prompt")[0][0]["role"] == "system"
-    assert desk.said("completion_status", "error", "their_score")[1] == ("ERROR", "HTTP 500", None)
+    failure = desk.said("completion_status", "error", "imported_score")[1]
+    assert failure == ("ERROR", "HTTP 500", None)
 
 
 def test_of_several_providers_one_is_taken_and_the_others_are_named(desk: Desk) -> None:
     """`--column provider=NAME` takes another."""
     log = desk.json("res.json", whole(row(), row(0, "A", provider={"id": "other"}, promptIdx=1)))
     assert desk.bring(log).notices[0].message == (
-        "the rows of openai:some-model with prompt plain are taken; others: `other "
+        "the rows of openai:some-model with prompt plain are used; others: `other "
         "with prompt plain`"
     )
     desk.bring(log, columns={"provider": "other"})
     assert desk.said("completion") == ["A"]
-    desk.refuse("no row is of the provider", log, columns={"provider": "nobody"})
+    desk.refuse("no row has the requested provider", log, columns={"provider": "nobody"})
 
 
 def test_a_named_score_can_be_the_verdict_and_broken_rows_are_named(desk: Desk) -> None:
     """With `--score`."""
-    assert desk.bring(desk.json("res.json", whole(row())), score="style").tasks[0].their_mean == 0.0
+    styled = desk.bring(desk.json("res.json", whole(row())), score="style")
+    assert styled.tasks[0].imported_mean == 0.0
     log = desk.json("res.json", whole(row(), {"promptIdx": 0}))
     desk.refuse("the row has no `testIdx`", log, "promptfoo")
 
@@ -111,23 +113,23 @@ def test_the_first_prompt_is_that_of_the_evaluation_and_repeats_are_trials(desk:
     assert desk.said("sample_id", "trial", "completion") == [
         *(("1", 0, "B"), ("1", 1, "A"), ("0", 0, "A"), ("0", 1, "B"))
     ]
-    assert "the rows of openai:some-model with prompt plain are taken" in result.notices[0].message
+    assert "the rows of openai:some-model with prompt plain are used" in result.notices[0].message
     apart = [row(number, vars={"text": f"Which {number % 2}?"}) for number in range(4)]
     assert desk.bring(desk.json("apart.json", whole(*apart))).samples == 4
 
 
 def test_a_truth_that_nothing_states_is_an_error_with_the_variables(desk: Desk) -> None:
     """A flag says which variable it is; `letter` is known."""
-    one = row(vars={"text": "Which?", "solution": "B"})
-    one["testCase"] = {"assert": [{"type": "javascript", "value": "1"}]}
-    log = desk.json("res.json", whole(one))
-    error = desk.refuse("1 tests state no truth", log)
+    test = row(vars={"text": "Which?", "solution": "B"})
+    test["testCase"] = {"assert": [{"type": "javascript", "value": "1"}]}
+    log = desk.json("res.json", whole(test))
+    error = desk.refuse("1 tests have no truth", log)
     assert str(error.hint).endswith("variables: `text`, `solution`")
     for role in ("answer", "truth"):
         desk.bring(log, columns={role: "solution"})
         assert desk.asked("answer") == ["B"]
-    one["vars"] = {"text": "Which?", "letter": "B"}
-    desk.bring(desk.json("res.json", whole(one)))
+    test["vars"] = {"text": "Which?", "letter": "B"}
+    desk.bring(desk.json("res.json", whole(test)))
     assert desk.asked("answer") == ["B"]
 
 
@@ -142,9 +144,10 @@ def test_csv_and_yaml_say_the_same_as_json(desk: Desk) -> None:
     """Each prompt has columns of its own in CSV."""
     result = desk.bring(desk.write("res.csv", CSV), columns={"provider": "b:y"})
     assert (result.kind, result.tasks[0].description.model) == ("promptfoo", "b:y")
-    assert desk.said("sample_id", "completion", "their_score") == [("0", "A", 0.0), ("1", "A", 1.0)]
+    replies = desk.said("sample_id", "completion", "imported_score")
+    assert replies == [("0", "A", 0.0), ("1", "A", 1.0)]
     desk.bring(desk.write("res.csv", CSV))
-    assert desk.said("completion", "completion_status", "their_score", "error") == [
+    assert desk.said("completion", "completion_status", "imported_score", "error") == [
         *(("The answer, B", "OK", 1.0, None), (None, "ERROR", None, "timeout"))
     ]
     content = whole(row(), row(1, "A", vars={"text": "Other?"}))
@@ -169,7 +172,7 @@ def test_verdicts_trials_and_failed_calls_come_back(desk: Desk) -> None:
     assert (imported.kind, imported.samples) == ("evidence", 6)
     assert imported.tasks[0].description.score == "string_equals_mcqa.is_correct"
     tasks = ak.run(desk.out, out=desk.folder / "run").tasks
-    assert [task.totals["theirs"]["compared"] for task in tasks.values()] == [6]
+    assert [task.totals["imported"]["compared"] for task in tasks.values()] == [6]
     assert desk.bring(LOGS / "evidence-trials.json").tasks[0].num_trials == 2
     assert desk.bring(LOGS / "evidence-failed.json").tasks[0].statuses == {"ERROR": 1, "OK": 1}
 
@@ -177,8 +180,8 @@ def test_verdicts_trials_and_failed_calls_come_back(desk: Desk) -> None:
 def platform_log(**fields: Any) -> dict[str, Any]:  # noqa: ANN401
     """Return a log as the platform writes it, without a task that could be used."""
     noted = {"predicted_choice": "B", "ground_truth_choice": "B", "choices": ["A", "B"]}
-    named = {"scorer_key": "mcqa", "scorer_purpose": "score"}
-    scores = [{**named, "values": {"is_correct": 1.0}, "metadata": noted}]
+    scorer = {"scorer_key": "mcqa", "scorer_purpose": "score"}
+    scores = [{**scorer, "values": {"is_correct": 1.0}, "metadata": noted}]
     message = {"role": "assistant", "content": "B", "refusal": None}
     trial = {
         "index": 0,
@@ -213,7 +216,7 @@ def test_a_log_without_a_task_gets_one_that_fits(desk: Desk) -> None:
         '"metrics": []', '"metrics": [{"values": {"x": NaN}}]'
     )
     result = desk.bring(desk.write("log.json", text))
-    assert (result.kind, result.tasks[0].their_mean) == ("evidence", 1.0)
+    assert (result.kind, result.tasks[0].imported_mean) == ("evidence", 1.0)
     assert desk.asked("choices")[0] == ["A", "B"]
     assert ak.run(desk.out, out=desk.folder / "run").tasks
 

@@ -11,7 +11,7 @@ from answerkey.datasets.questions import find_columns
 from answerkey.datasets.recognition import recognise
 from answerkey.datasets.tables import load_rows
 from answerkey.importers.prompts import find_question, read_messages
-from answerkey.importers.questions import DERIVED, Question, find_shown, read_question, read_texts
+from answerkey.importers.questions import DERIVED, Question, parse_prompt, read_question, read_texts
 
 ABCD = ("A", "B", "C", "D")
 TEXTS = ("Paris", "Lyon", "Nice", "Lyon")
@@ -175,7 +175,7 @@ def test_lettered_options_at_the_end_are_those_of_the_question(
 ) -> None:
     """What stands before them is the question; options further up are of worked examples."""
     for example in ("", "Q\nA. x\nB. y\n\nAnswer: A\n\n"):
-        shown = find_shown(example + prompt)
+        shown = parse_prompt(example + prompt)
         assert (shown.choices, shown.options) == (choices, options)
         assert shown.question == (example + prompt[: prompt.index("?") + 1]).strip()
 
@@ -185,7 +185,7 @@ def test_lettered_options_at_the_end_are_those_of_the_question(
 )
 def test_a_prompt_without_two_letters_in_order_shows_no_options(prompt: str | None) -> None:
     """Nothing is guessed."""
-    assert find_shown(prompt) == Question(prompt)
+    assert parse_prompt(prompt) == Question(prompt)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_a_prompt_without_two_letters_in_order_shows_no_options(prompt: str | No
 )
 def test_the_words_of_a_harness_around_a_question_are_not_part_of_it(prompt: str) -> None:
     """The question is that of the dataset."""
-    assert find_shown(prompt) == Question("Which?\n\nOr not?", ("A", "B"), ("one", "two"))
+    assert parse_prompt(prompt) == Question("Which?\n\nOr not?", ("A", "B"), ("one", "two"))
 
 
 @pytest.mark.parametrize(
@@ -211,12 +211,12 @@ def test_the_words_of_a_harness_around_a_question_are_not_part_of_it(prompt: str
 )
 def test_a_prompt_without_options_is_the_question(prompt: str | None) -> None:
     """Nothing is taken away."""
-    assert find_shown(prompt) == Question(prompt)
+    assert parse_prompt(prompt) == Question(prompt)
 
 
 def test_words_of_a_harness_alone_are_the_question() -> None:
     """Nothing else stands before the options."""
-    assert find_shown("Question:\nA) one\nB) two").question == "Question:"
+    assert parse_prompt("Question:\nA) one\nB) two").question == "Question:"
 
 
 def test_prompts_become_messages_whatever_their_form() -> None:
@@ -228,5 +228,8 @@ def test_prompts_become_messages_whatever_their_form() -> None:
     assert read_messages(parts) == [{"role": "user", "content": "a\nb"}]
     turns = [{"role": "HUMAN", "prompt": "Which?"}, {"role": "BOT", "prompt": "A"}]
     result = read_messages(turns)
-    assert [tuple(one.values()) for one in result or ()] == [("user", "Which?"), ("assistant", "A")]
+    assert [tuple(turn.values()) for turn in result or ()] == [
+        ("user", "Which?"),
+        ("assistant", "A"),
+    ]
     assert (find_question(result), read_messages(None)) == ("Which?", None)

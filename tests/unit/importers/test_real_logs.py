@@ -24,12 +24,12 @@ pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="the shared material
 def test_logs_of_inspect_agree_with_our_verdicts(desk: Desk, name: str) -> None:
     """Its rule reads `ANSWER: C`, and so does ours; both say that C is wrong."""
     result = desk.bring(FOLDER / "inspect_logs" / f"{name}.eval")
-    assert (result.kind, result.samples, result.tasks[0].their_mean) == ("inspect", 1, 0.0)
+    assert (result.kind, result.samples, result.tasks[0].imported_mean) == ("inspect", 1, 0.0)
     task = ak.run(result.folder, out=desk.folder / "run").tasks["mmlu_0_shot"]
     assert task.metrics["Accuracy"].value == 0.0
-    assert (task.totals["theirs"]["compared"], task.totals["theirs"]["both_wrong"]) == (1, 1)
+    assert (task.totals["imported"]["compared"], task.totals["imported"]["both_wrong"]) == (1, 1)
     assert task.scores["string_equals_mcqa"][0]["metadata"]["predicted_choice"] == "C"
-    assert desk.said("their_answer")[0] == "C"
+    assert desk.said("imported_answer")[0] == "C"
 
 
 #: Model, samples, those with a verdict, right ones; the short series reads the first.
@@ -51,7 +51,7 @@ def test_outputs_of_mmlu_pro_are_read_from_the_archive(
     result = desk.bring(FOLDER / "mmlu_pro_outputs" / f"model_outputs_{name}_5shots.zip")
     assert (result.kind, result.samples, result.tasks[0].judged) == ("mmlu-pro", samples, judged)
     assert result.tasks[0].statuses == {"OK": samples}
-    assert round((result.tasks[0].their_mean or 0) * judged) == right
+    assert round((result.tasks[0].imported_mean or 0) * judged) == right
     rows = desk.asked()
     assert {len(row["choices"]) for row in rows} <= set(range(1, 11))
     assert len({row["category"] for row in rows}) == 14
@@ -62,19 +62,19 @@ def test_outputs_of_mmlu_pro_are_read_from_the_archive(
 @cache
 def read_known() -> dict[tuple[str, tuple[str, ...]], str]:
     """Return the right letters of all MMLU and ARC questions, by question and options."""
-    known: dict[tuple[str, tuple[str, ...]], str] = {}
+    truths: dict[tuple[str, tuple[str, ...]], str] = {}
     for file in sorted((FOLDER / "mmlu").rglob("*.csv")):
         with file.open(encoding="utf-8", newline="") as stream:
             for question, *options, letter in csv.reader(stream):
-                known[question.strip(), tuple(option.strip() for option in options)] = letter
+                truths[question.strip(), tuple(option.strip() for option in options)] = letter
     for file in sorted((FOLDER / "arc_challenge").glob("*.jsonl")):
         for line in file.read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
             options = row["question"]["choices"]
             labels = [option["label"] for option in options]
             texts = tuple(option["text"].strip() for option in options)
-            known[row["question"]["stem"].strip(), texts] = "ABCDE"[labels.index(row["answerKey"])]
-    return known
+            truths[row["question"]["stem"].strip(), texts] = "ABCDE"[labels.index(row["answerKey"])]
+    return truths
 
 
 #: Log, task, samples, the tool's own number, ours by `stated_answer`. Where they differ, the tool
@@ -115,13 +115,13 @@ def test_every_field_of_a_real_log_is_right(
     # Of one log only the first 60 of its 320 rows were kept.
     allowed = "65" if "out2" in pattern else None
     result = desk.bring(next((FOLDER / "real_logs").glob(pattern)), allow_failed=allowed)
-    task = next(one for one in result.tasks if one.key == key)
+    task = next(text for text in result.tasks if text.key == key)
     assert task.samples == samples
-    assert task.their_mean == pytest.approx(theirs)
-    known, wrong = read_known(), []
+    assert task.imported_mean == pytest.approx(theirs)
+    truths, wrong = read_known(), []
     for row in desk.asked(task=key):
-        options = tuple(one.strip() for one in row["options"] or ())
-        right = known.get((row["question"].strip(), options))
+        options = tuple(text.strip() for text in row["options"] or ())
+        right = truths.get((row["question"].strip(), options))
         if "ABCDE"[row["choices"].index(row["answer"])] != right:
             wrong.append(row)
     assert wrong == []

@@ -67,7 +67,7 @@ def test_lm_eval_results_that_cannot_be_read_are_told(desk: Desk) -> None:
     results.write_text(results.read_text()[:100])
     drop_lines(run / f"samples_made_rank_{TIME}.jsonl", 0)
     assert str(desk.refuse("not valid JSON", run).where).endswith(f"run/results_{TIME}.json")
-    assert "task `made_rank`: the log holds no samples of it: it is left out" in {
+    assert "task `made_rank`: the log holds no samples of it, so it is left out" in {
         notice.message for notice in desk.bring(run, allow_failed="1").notices
     }
 
@@ -76,7 +76,7 @@ def test_a_task_of_the_results_without_samples_is_told(desk: Desk) -> None:
     """It would be missing from the import otherwise."""
     run = copy_lm_eval(desk)
     (run / f"samples_made_rank_{TIME}.jsonl").unlink()
-    message = "the results file states tasks of which the log has no samples: `made_rank`"
+    message = "the log has no samples of some tasks in its results file: `made_rank`"
     assert message in {notice.message for notice in desk.bring(run).notices}
 
 
@@ -86,8 +86,10 @@ def test_a_score_that_a_task_has_not_is_refused(desk: Desk) -> None:
     error = desk.refuse(
         "task `made_rank` has no score `exact_match,loose`", run, score="exact_match,loose"
     )
-    assert error.hint == "its scores: `exact_match,none`; `--task NAME` takes one task"
-    assert desk.bring(run, score="exact_match,loose", task="made_text").tasks[0].their_mean == 0.75
+    assert error.hint == "its scores: `exact_match,none`; `--task NAME` selects one task"
+    assert (
+        desk.bring(run, score="exact_match,loose", task="made_text").tasks[0].imported_mean == 0.75
+    )
     desk.refuse("the log has no score `nonsense`", run, score="nonsense")
 
 
@@ -124,7 +126,7 @@ def test_promptfoo_rows_are_held_to_the_counts_of_their_prompt(desk: Desk) -> No
     log = desk.write("res.yaml", f"evalId: x\nresults: {json.dumps(whole['results'])}\n")
     desk.refuse(message, log)
     result = desk.bring(desk.lines("res.jsonl", [rows[0], rows[2]]))
-    assert result.notices[0].message == "`testIdx` goes to 2, but the log holds 2 of 3 tests"
+    assert result.notices[0].message == "`testIdx` goes up to 2, but the log holds 2 of 3 tests"
 
 
 def test_a_gap_in_the_questions_of_opencompass_is_told(desk: Desk) -> None:
@@ -134,7 +136,7 @@ def test_a_gap_in_the_questions_of_opencompass_is_told(desk: Desk) -> None:
         for number in "023"
     }
     desk.json("run/predictions/m/arc.json", rows)
-    assert "`arc`: the questions go to 3, but 1 are missing" in {
+    assert "`arc`: questions are numbered up to 3, but 1 are missing" in {
         notice.message for notice in desk.bring(desk.folder / "run").notices
     }
     details = [{"pred": ["B"], "refr": ["B"], "correct": True} for _ in range(4)]
@@ -170,7 +172,7 @@ def test_every_eval_ever_is_held_to_its_file_of_numbers(desk: Desk) -> None:
     for name, total in (("one", 2), ("two", 5)):
         numbers = {"schema_version": "0.3.0", "detailed_evaluation_results": {"total_rows": total}}
         desk.json(f"run/{name}.json", numbers)
-    message = "the file of numbers states 2 rows, but the log holds 1"
+    message = "the file of results states 2 rows, but the log holds 1"
     desk.refuse(message, desk.folder / "run", "every_eval_ever")
     desk.refuse(message, desk.folder / "run" / "one_samples.jsonl")
 
@@ -216,11 +218,11 @@ def list_files() -> Iterator[tuple[Path, Path]]:
         yield file, file
 
 
-def summarise(found: Imported) -> list[tuple[Any, ...]]:
+def summarise(result: Imported) -> list[tuple[Any, ...]]:
     """Return the numbers of an import."""
     return [
-        (task.key, task.samples, task.num_trials, task.judged, task.their_mean)
-        for task in found.tasks
+        (task.key, task.samples, task.num_trials, task.judged, task.imported_mean)
+        for task in result.tasks
     ]
 
 
@@ -232,7 +234,7 @@ def test_no_broken_file_changes_a_number_in_silence(tmp_path: Path, log: Path, f
     not.
     """
     sound = import_log("auto", log, out=tmp_path / "sound")
-    known = Counter(notice.message for notice in sound.notices)
+    messages = Counter(notice.message for notice in sound.notices)
     silent = []
     for name, change in BREAKS.items():
         copy = tmp_path / name / log.name
@@ -247,6 +249,6 @@ def test_no_broken_file_changes_a_number_in_silence(tmp_path: Path, log: Path, f
         except AnswerkeyError:
             continue
         notices = Counter(notice.message for notice in result.notices)
-        if summarise(result) != summarise(sound) and not notices - known:
+        if summarise(result) != summarise(sound) and not notices - messages:
             silent.append(name)
     assert silent == []

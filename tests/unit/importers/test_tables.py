@@ -36,26 +36,29 @@ def test_columns_are_known_by_the_names_that_people_give_them(desk: Desk) -> Non
     )
     result = desk.bring(desk.write("mine.csv", text))
     assert (result.kind, result.samples, result.tasks[0].judged) == ("plain", 2, 2)
-    assert result.tasks[0].their_mean == 0.5
+    assert result.tasks[0].imported_mean == 0.5
     assert desk.asked()[0] == {
         "sample_id": "7", "question": "Which?", "options": ["one", "two", "three"],
         "choices": ["A", "B", "C"], "answer": "B", "category": "maps", "original": {"note": "easy"},
     }  # fmt: skip
     assert desk.asked("choices")[1] == ["A", "B"]
-    columns = ("sample_id", "completion", "completion_status", "their_score", "their_answer")
+    columns = ("sample_id", "completion", "completion_status", "imported_score", "imported_answer")
     assert desk.said(*columns)[0] == ("7", "The answer is B.", "OK", 1.0, "B")
 
 
 def test_json_lines_with_places_messages_and_trials(desk: Desk) -> None:
     """An index is a place, a message is what it says, and a score is a verdict."""
-    asked = {"question": "Which?", "choices": ["x", "yy"]}
-    said, refused = ({"role": "assistant", "content": "B"}, {"role": "assistant", "refusal": "no"})
+    question = {"question": "Which?", "choices": ["x", "yy"]}
+    message, refused = (
+        {"role": "assistant", "content": "B"},
+        {"role": "assistant", "refusal": "no"},
+    )
     rows = [
-        {"id": "a", **asked, "answer_index": 1, "is_correct": True, "output": said},
-        {"id": "b", **asked, "answer_index": 0, "is_correct": False, "output": refused},
+        {"id": "a", **question, "answer_index": 1, "is_correct": True, "output": message},
+        {"id": "b", **question, "answer_index": 0, "is_correct": False, "output": refused},
     ]
     assert desk.bring(desk.lines("mine.jsonl", rows)).tasks[0].statuses == {"OK": 1, "REFUSED": 1}
-    assert (desk.asked("answer"), desk.said("their_score")) == (["B", "A"], [1.0, 0.0])
+    assert (desk.asked("answer"), desk.said("imported_score")) == (["B", "A"], [1.0, 0.0])
     rows = [{"sample_id": "a", "trial": n, "answer": "A", "completion": "A"} for n in (0, 1)]
     assert desk.bring(desk.lines("mine.jsonl", rows)).tasks[0].num_trials == 2
 
@@ -65,8 +68,8 @@ def test_the_caller_says_which_column_is_what(desk: Desk) -> None:
     log = desk.lines("mine.jsonl", [{"frage": "?", "loesung": "A", "sagt": "A", "output": "no"}])
     desk.bring(log, columns={"question": "frage", "answer": "loesung", "completion": "sagt"})
     assert (desk.asked("question"), desk.said("completion")) == (["?"], ["A"])
-    said = {"gpt-4": {"1": "no"}, "gpt-4.1": "A"}
-    log = desk.lines("mine.jsonl", [{"question": "?", "answer": "A", "completions": said}])
+    replies = {"gpt-4": {"1": "no"}, "gpt-4.1": "A"}
+    log = desk.lines("mine.jsonl", [{"question": "?", "answer": "A", "completions": replies}])
     desk.bring(log, columns={"completion": "completions.gpt-4.1"})
     assert desk.said("completion") == ["A"]
 
@@ -97,7 +100,9 @@ def test_choices_that_no_row_lists_are_told_from_the_truths(desk: Desk) -> None:
     """From A to the last truth, at least to D; the task says so."""
     rows = [{"question": "?", "answer": letter, "output": letter} for letter in "EA"]
     result = desk.bring(desk.lines("mine.jsonl", rows))
-    assert "taken to be `A`, `B`, `C`, `D`, `E`, by the truths" in result.notices[0].message
+    assert (
+        "by the truths, they are assumed to be `A`, `B`, `C`, `D`, `E`" in result.notices[0].message
+    )
     assert result.tasks[0].scorers[0]["choices"] == [*"ABCDE"]
 
 
@@ -106,11 +111,11 @@ def test_choices_that_no_row_lists_are_told_from_the_truths(desk: Desk) -> None:
 
 def listed(number: int = 70, **fields: Any) -> dict[str, Any]:  # noqa: ANN401
     """Return a row as MMLU-Pro's evaluation writes it."""
-    asked = {
+    question = {
         "question": "Which?", "options": ["one", "two", "three"], "answer": "C", "answer_index": 2,
     }  # fmt: skip
     return {
-        "question_id": number, **asked, "cot_content": "", "category": "maps", "src": "made",
+        "question_id": number, **question, "cot_content": "", "category": "maps", "src": "made",
         "pred": "C", "model_outputs": "The answer is (C).", **fields,
     }  # fmt: skip
 
@@ -119,17 +124,17 @@ def test_a_row_is_a_question_a_reply_and_a_reading(desk: Desk) -> None:
     """Whether they were right follows from what they read; where they guess there is no verdict."""
     rows = [listed(), listed(71, pred="A"), listed(72, pred=None)]
     result = desk.bring(desk.json("model_outputs_some-model_5shots.json", rows))
-    told = result.tasks[0].description
+    description = result.tasks[0].description
     assert (result.kind, result.tasks[0].judged) == ("mmlu-pro", 2)
-    assert result.tasks[0].their_mean == 0.5
-    assert told.model == "some-model"
+    assert result.tasks[0].imported_mean == 0.5
+    assert description.model == "some-model"
     original = {"question_id": 70, "answer": "C", "answer_index": 2, "cot_content": ""}
     assert desk.asked()[0] == {
         "sample_id": "70", "question": "Which?", "options": ["one", "two", "three"],
         "choices": ["A", "B", "C"], "answer": "C", "category": "maps",
         "original": {**original, "category": "maps", "src": "made"},
     }  # fmt: skip
-    assert desk.said("sample_id", "completion", "their_score", "their_answer")[1:] == [
+    assert desk.said("sample_id", "completion", "imported_score", "imported_answer")[1:] == [
         ("71", "The answer is (C).", 0.0, "A"),
         ("72", "The answer is (C).", None, None),
     ]
@@ -137,10 +142,10 @@ def test_a_row_is_a_question_a_reply_and_a_reading(desk: Desk) -> None:
 
 def test_the_text_may_stand_under_other_names(desk: Desk) -> None:
     """In some files it is `generated_text`, or a list; the file may be compressed."""
-    one = listed(generated_text="B")
-    del one["model_outputs"]
+    row = listed(generated_text="B")
+    del row["model_outputs"]
     log = desk.folder / "x.json.gz"
-    log.write_bytes(gzip.compress(json.dumps([one, listed(71, model_outputs=["A"])]).encode()))
+    log.write_bytes(gzip.compress(json.dumps([row, listed(71, model_outputs=["A"])]).encode()))
     desk.bring(log, "mmlu-pro")
     assert desk.said("completion") == ["B", "A"]
 
@@ -157,7 +162,7 @@ def test_an_archive_and_a_folder_of_subjects_are_read_whole(desk: Desk) -> None:
         desk.json(f"folder/{name}", content)
     assert desk.bring(desk.folder / "folder").samples == 2
     log = desk.archive("out.zip", {"a_summary.json": {}})
-    desk.refuse("holds no list of rows", log, "mmlu-pro")
+    desk.refuse("contains no list of rows", log, "mmlu-pro")
 
 
 def test_rows_that_lack_what_they_need_are_named(desk: Desk) -> None:
@@ -195,13 +200,13 @@ def test_answers_find_their_questions_in_any_order(desk: Desk) -> None:
     """By `custom_id`, which is the sample's id."""
     log = desk.lines("output.jsonl", [chat("q-2", "B"), chat("q-1", "A", "length")])
     result = desk.bring(log, dataset=desk.lines("questions.jsonl", QUESTIONS))
-    told = result.tasks[0].description
+    description = result.tasks[0].description
     assert (result.kind, result.samples, result.tasks[0].judged) == ("openai-batch", 2, 0)
-    assert told.model == "gpt-x"
-    asked = desk.asked("sample_id", "question", "answer")
-    assert asked == [("q-1", "First?", "A"), ("q-2", "Second?", "B")]
-    said = desk.said("sample_id", "completion", "finish_reason")
-    assert said == [("q-1", "A", "length"), ("q-2", "B", "stop")]
+    assert description.model == "gpt-x"
+    questions = desk.asked("sample_id", "question", "answer")
+    assert questions == [("q-1", "First?", "A"), ("q-2", "Second?", "B")]
+    replies = desk.said("sample_id", "completion", "finish_reason")
+    assert replies == [("q-1", "A", "length"), ("q-2", "B", "stop")]
 
 
 OPENAI_LINES = [
@@ -233,8 +238,8 @@ def test_lines_of_batches_say_what_became_of_them(desk: Desk, kind: str) -> None
     """Chat and text completions, responses, messages, errors of the call and of the batch."""
     lines = BATCHES[kind]
     rows = [{**row, "custom_id": str(number)} for number, (row, _) in enumerate(lines)]
-    found = desk.bring(desk.lines("output.jsonl", rows))
-    assert (found.kind, found.has_questions) == (kind, False)
+    imported = desk.bring(desk.lines("output.jsonl", rows))
+    assert (imported.kind, imported.has_questions) == (kind, False)
     assert desk.said("completion_status") == [status for _, status in lines]
     names = [path.relative_to(desk.out).as_posix() for path in desk.out.rglob("*.*")]
     assert sorted(names) == ["import.json", "output/completions.jsonl"]
@@ -254,11 +259,11 @@ def test_output_and_error_files_may_lie_in_one_folder(desk: Desk) -> None:
 
 
 def test_answers_that_belong_to_no_question_are_refused(desk: Desk) -> None:
-    """The dataset is another, or not there; nobody can tell whose a line without an id is."""
+    """The dataset is another, or not there; a line without an id cannot be matched."""
     questions = desk.lines("questions.jsonl", QUESTIONS)
     log = desk.lines("output.jsonl", [chat("q-9", "A")])
     desk.refuse(r"completions without a question: 1 \(`q-9`\)", log, dataset=questions)
-    desk.refuse("there is no such file", log, dataset=desk.folder / "nowhere.jsonl")
+    desk.refuse("the file does not exist", log, dataset=desk.folder / "nowhere.jsonl")
     log = desk.lines("output.jsonl", [chat("q-1", "A"), {"response": {}, "custom_id": ""}])
     desk.refuse("the line has no `custom_id`", log)
 
@@ -290,12 +295,16 @@ def test_a_shared_row_is_a_question_a_reply_and_a_verdict(desk: Desk) -> None:
     desk.json("model/x.json", {"schema_version": "0.3.0", "evaluation_id": "arc/model/1"})
     desk.lines("model/x_samples.jsonl", [shared()])
     result = desk.bring(desk.folder / "model")
-    told = result.tasks[0].description
-    assert (result.kind, told.task, told.model) == ("every_eval_ever", "arc", "org/model")
+    description = result.tasks[0].description
+    assert (result.kind, description.task, description.model) == (
+        "every_eval_ever",
+        "arc",
+        "org/model",
+    )
     assert desk.asked() == [
         {"sample_id": "7", **WHICH, "category": "maps", "original": {"subject": "maps"}}
     ]
-    listed = "completion reasoning their_score their_answer prompt_tokens completion_tokens"
+    listed = "completion reasoning imported_score imported_answer prompt_tokens completion_tokens"
     names = listed.split()
     assert desk.said(*names) == [("It is B.", "hm", 1.0, "B", 9, 3)]
 
@@ -312,7 +321,7 @@ def test_replies_are_trials_the_last_turn_an_error_or_silence(desk: Desk) -> Non
     ]
     desk.bring(desk.lines("rows.jsonl", rows))
     replies = desk.said("sample_id", "trial", "completion", "completion_status")
-    assert [one[2:] for one in [reply for reply in replies if reply[1] == 0]] == [
+    assert [row[2:] for row in [reply for reply in replies if reply[1] == 0]] == [
         ("A", "OK"), ("C", "OK"), (None, "ERROR"), (None, "NO_TEXT"),
     ]  # fmt: skip
     assert desk.said("completion")[1] == "B"
@@ -366,6 +375,6 @@ def test_an_export_imports_again(run: ak.Run, desk: Desk) -> None:
             (["A", "B"], ["x", "y"], "B"),
         )
     ]
-    assert desk.said("completion", "completion_status", "their_score") == [
+    assert desk.said("completion", "completion_status", "imported_score") == [
         *(("A", "OK", 1.0), ("P.", "OK", 0.0), (None, "REFUSED", 0.0))
     ]

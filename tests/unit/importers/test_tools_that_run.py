@@ -254,14 +254,17 @@ def write_rows(rows: Sequence[Mapping[str, Any]]) -> None:
         for row in rows
     ]
     truths = ["ABCD"[row["answer"]] for row in rows]
-    tests = [{"vars": one | {"letter": truth}} for one, truth in zip(lettered, truths, strict=True)]
+    tests = [
+        {"vars": letters | {"letter": truth}}
+        for letters, truth in zip(lettered, truths, strict=True)
+    ]
     Path("tests.json").write_text(json.dumps(tests))
     Path("csv").mkdir(exist_ok=True)
     with Path("csv", "made_val.csv").open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(["id", "question", *"ABCD", "answer"])
-        for n, (one, truth) in enumerate(zip(lettered, truths, strict=True)):
-            writer.writerow([n, *one.values(), truth])
+        for n, (letters, truth) in enumerate(zip(lettered, truths, strict=True)):
+            writer.writerow([n, *letters.values(), truth])
     Path("tasks").mkdir(exist_ok=True)
     for name, text in (("tasks/text.yaml", TEXT_TASK), ("tasks/rank.yaml", RANK_TASK)):
         Path(name).write_text(text)
@@ -290,9 +293,9 @@ def ask_lm_eval(tool: Tool, url: str) -> tuple[Path, float]:
 
 def ask_evalscope(tool: Tool, url: str) -> tuple[Path, float]:
     """Let evalscope ask; return its log and its number."""
-    given = {"general_mcq": {"local_path": str(Path("csv").resolve()), "subset_list": ["made"]}}
+    dataset = {"general_mcq": {"local_path": str(Path("csv").resolve()), "subset_list": ["made"]}}
     endpoint = f"--model made --api-url {url} --api-key none --eval-type openai_api".split()
-    words = ("--datasets", "general_mcq", "--dataset-args", json.dumps(given), "--no-timestamp")
+    words = ("--datasets", "general_mcq", "--dataset-args", json.dumps(dataset), "--no-timestamp")
     program = "from evalscope.cli.cli import run_cmd; run_cmd()"
     tool("evalscope", "-c", program, "eval", *endpoint, *words, "--work-dir", "out")
     result = json.loads(Path("out", "reports", "made", "general_mcq.json").read_text())
@@ -313,8 +316,8 @@ def ask_promptfoo(tool: Tool, url: str) -> tuple[Path, float]:
     Path("made.yaml").write_text(PROMPTFOO.replace("URL", json.dumps(url)))
     tool("promptfoo", "eval", "-c", "made.yaml", "-o", "out.json", "--no-cache", "--no-table")
     log = Path("out.json").resolve()
-    found = json.loads(log.read_text())["results"]["stats"]
-    return log, found["successes"] / (found["successes"] + found["failures"] + found["errors"])
+    counts = json.loads(log.read_text())["results"]["stats"]
+    return log, counts["successes"] / (counts["successes"] + counts["failures"] + counts["errors"])
 
 
 def check_inspect(desk: Desk, log: Path) -> None:
@@ -322,29 +325,29 @@ def check_inspect(desk: Desk, log: Path) -> None:
     result = desk.bring(log)
     assert (result.samples, result.tasks[0].num_trials) == (8, 2)
     assert (result.tasks[0].statuses, result.tasks[0].judged) == ({"OK": 16}, 16)
-    assert result.tasks[0].their_mean == 0.375
+    assert result.tasks[0].imported_mean == 0.375
     task = ak.run(result.folder, out=desk.folder / "run").tasks["numbers"]
     assert task.metrics["Accuracy"].value == 0.625
-    theirs = task.totals["theirs"]
+    theirs = task.totals["imported"]
     assert (theirs["both_right"], theirs["both_wrong"]) == (4, 4)
-    assert (theirs["only_theirs"], theirs["only_ours"]) == (2, 6)
+    assert (theirs["only_imported"], theirs["only_ours"]) == (2, 6)
 
 
 def check_lm_eval(desk: Desk, log: Path) -> None:
     """Hold a log of lm-eval against its own numbers, by text and by log-probability."""
     text = desk.bring(next(log.glob("samples_made_text_*")))
     assert (text.samples, text.tasks[0].description.score) == (8, "exact_match,strict")
-    assert text.tasks[0].their_mean == 0.25
+    assert text.tasks[0].imported_mean == 0.25
     ran = ak.run(text.folder, out=desk.folder / "text run").tasks["made_text"]
-    assert (ran.metrics["Accuracy"].value, ran.totals["theirs"]["only_theirs"]) == (0.625, 0)
+    assert (ran.metrics["Accuracy"].value, ran.totals["imported"]["only_imported"]) == (0.625, 0)
     for score in ("acc,none", "acc_norm,none"):
         rank = desk.bring(next(log.glob("samples_made_rank_*")), score=score)
-        mean = rank.tasks[0].their_mean
+        mean = rank.tasks[0].imported_mean
         numbers = json.loads(next(log.glob("results_*")).read_text())["results"]["made_rank"]
         assert numbers[score] == mean
         task = ak.run(rank.folder, out=desk.folder / f"{score} run").tasks["made_rank"]
-        assert (task.metrics["Accuracy"].value, task.totals["theirs"]["compared"]) == (mean, 8)
-        assert task.totals["theirs"]["both_right"] + task.totals["theirs"]["both_wrong"] == 8
+        assert (task.metrics["Accuracy"].value, task.totals["imported"]["compared"]) == (mean, 8)
+        assert task.totals["imported"]["both_right"] + task.totals["imported"]["both_wrong"] == 8
 
 
 @pytest.mark.parametrize("form", ["eval", "json"])
@@ -408,31 +411,32 @@ def test_the_newest_version_of_a_tool_is_read_to_the_last_field(
     result = desk.bring(log)
     trials = 2 if name == "inspect" else 1
     assert result.tasks[0].num_trials == trials
-    asked = {row["sample_id"]: row for row in desk.asked()}
+    questions = {row["sample_id"]: row for row in desk.asked()}
     numbers = {
-        key: int(re.findall(r"Question (\d+)", row["question"])[-1]) for key, row in asked.items()
+        key: int(re.findall(r"Question (\d+)", row["question"])[-1])
+        for key, row in questions.items()
     }
     assert sorted(numbers.values()) == list(range(20))
     wrong = dict.fromkeys(("question", "options", "truth", "completion"), 0)
-    for key, row in asked.items():
-        known = rows[numbers[key]]
-        wrong["question"] += row["question"] != known["question"]
-        wrong["options"] += row["options"] != known["choices"]
-        wrong["truth"] += row["choices"].index(row["answer"]) != known["answer"]
-    said = desk.said()
-    for reply in said:
+    for key, row in questions.items():
+        right = rows[numbers[key]]
+        wrong["question"] += row["question"] != right["question"]
+        wrong["options"] += row["options"] != right["choices"]
+        wrong["truth"] += row["choices"].index(row["answer"]) != right["answer"]
+    replies = desk.said()
+    for reply in replies:
         thought = reply.get("reasoning")
         text = reply["completion"]
         if thought:
             text = f"<think>{thought}</think>\n\n{text.strip()}"
         wrong["completion"] += text != HARD_REPLIES[numbers[reply["sample_id"]]]
-    assert len(said) == 20 * trials
+    assert len(replies) == 20 * trials
     assert wrong == dict.fromkeys(wrong, 0)
-    assert result.tasks[0].their_mean == pytest.approx(number)
+    assert result.tasks[0].imported_mean == pytest.approx(number)
     ours = ak.run(result.folder, out=desk.folder / "run").metrics["Accuracy"].value
     assert ours == 12 / 20
     assert number == pytest.approx(theirs)
     version = foreign["find_newest"](name)
     line = f"{name} {version}: 20 questions, {sum(wrong.values())} of {4 * 20} fields wrong, "
-    read = result.tasks[0].their_mean
+    read = result.tasks[0].imported_mean
     record_property("table", f"{line}its number {number:.2%}, read {read:.2%}, ours {ours:.2%}")

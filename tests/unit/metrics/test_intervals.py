@@ -180,8 +180,8 @@ def test_groups_add_up() -> None:
 def test_each_sample_a_cluster_is_the_plain_error() -> None:
     """Clusters of one are independent samples, and the corrected error is that of a mean."""
     values = [1, 0, 0, 1, 1, 0, 1]
-    found, _ = measure_clustered_error([[Ratio(value, 1, 1)] for value in values])
-    assert found == pytest.approx(stats.sem(values), rel=1e-15)
+    error, _ = measure_clustered_error([[Ratio(value, 1, 1)] for value in values])
+    assert error == pytest.approx(stats.sem(values), rel=1e-15)
 
 
 @pytest.mark.parametrize("clusters", [[], [[Ratio(1, 2, 2)]], [[Ratio(0, 0, 2)], [Ratio(0, 0, 1)]]])
@@ -367,7 +367,7 @@ Draw = Callable[[Random], Interval | None]
 def measure_coverage(draw: Draw, truth: float) -> float:
     """Return how often an interval holds the truth, of those there are."""
     random = Random(11)
-    results = [one for one in (draw(random) for _ in range(DRAWS)) if one is not None]
+    results = [sample for sample in (draw(random) for _ in range(DRAWS)) if sample is not None]
     assert len(results) > DRAWS / 2
     return sum(low <= truth <= high for low, high in results) / len(results)
 
@@ -418,7 +418,7 @@ def test_ratios_of_sums() -> None:
 def test_mean_f1_of_classes() -> None:
     """The delta method holds the mean F1 of three classes, of which one is hard."""
     shares = {"A": 0.9, "B": 0.8, "C": 0.5}
-    cells = [(truth, said) for truth in shares for said in shares]
+    cells = [(truth, guess) for truth in shares for guess in shares]
     weights = [shares[a] if a == b else (1 - shares[a]) / 2 for a, b in cells]
     metric = MulticlassClassification("truth", "said")
 
@@ -445,10 +445,10 @@ def test_differences(n: int, first: float, second: float) -> None:
 
     def draw(random: Random) -> Interval | None:
         # Where the runs do not differ, both have 0.8 right.
-        one = draw_binomial(n, first, random)
-        other = draw_binomial(n - one, second / (1 - first), random)
-        both = draw_binomial(n - one - other, 0.8, random)
-        pairs = [(1.0, 1.0, both), (1.0, 0.0, one), (0.0, 1.0, other)]
-        return measure_difference([*pairs, (0.0, 0.0, n - one - other - both)]).evidence.interval
+        won = draw_binomial(n, first, random)
+        lost = draw_binomial(n - won, second / (1 - first), random)
+        tied = draw_binomial(n - won - lost, 0.8, random)
+        pairs = [(1.0, 1.0, tied), (1.0, 0.0, won), (0.0, 1.0, lost)]
+        return measure_difference([*pairs, (0.0, 0.0, n - won - lost - tied)]).evidence.interval
 
     assert 0.91 <= measure_coverage(draw, first - second) <= 1.0

@@ -53,20 +53,20 @@ def finish(
 
     The columns are those of samples asked once.
     """
-    one = KeyedMetric("m", metric, design)
+    keyed = KeyedMetric("m", metric, design)
     if not isinstance(samples, Samples):
         size = len(scores) // (trials.num_trials if trials else 1)
         frame = pl.DataFrame(dict(samples or {"row": range(size)}))
         samples = samples_from_frame(frame, pl.Series(map(str, range(frame.height))))
         samples = samples.repeat(trials.num_trials) if trials else samples
     rows = describe_samples(samples, design.columns)
-    (values,) = compute_metrics([one], scores, rows, trials)
+    (values,) = compute_metrics([keyed], scores, rows, trials)
     return {value.name: value for value in reversed(values)}
 
 
 def show_groups(value: MetricValue) -> list[tuple[str | None, float | None, int]]:
     """Return group, value and n of the first column."""
-    return [(one.group, one.value, one.n) for one in value.groups[0].values]
+    return [(group.group, group.value, group.n) for group in value.groups[0].values]
 
 
 def test_a_metric_sees_samples() -> None:
@@ -82,8 +82,8 @@ def test_a_metric_sees_samples() -> None:
     value = finish(Mean("is_correct"), scores, trials=TRIALS)["is_correct_mean"]
     assert (value.value, value.n, value.interval_method) == (0.75, 2, "student_t")
     assert (value.interval, value.std_error, value.is_share) == ((0.0, 1.0), 0.25, True)
-    told = {"num_trials": 2, "counts": "samples", "aggregates": {"is_correct": "mean"}}
-    assert dict(value.details) == told
+    details = {"num_trials": 2, "counts": "samples", "aggregates": {"is_correct": "mean"}}
+    assert dict(value.details) == details
     trials = Trials(2, (ScoreAggregator("is_correct", Aggregator("min")),))
     value = finish(Mean("is_correct.min"), scores, trials=trials)["is_correct.min_mean"]
     assert (value.value, value.interval_method) == (0.5, "wilson")
@@ -110,10 +110,10 @@ def test_every_metric_sees_aggregates(metric: Metric, name: str, value: float) -
 
     A function of your own sees both.
     """
-    trials = Trials(2, tuple(ScoreAggregator("x", Aggregator(one)) for one in ("mean", "max")))
-    found = finish(metric, make_scores({"x": [1, 0, 0, 0, 1, 1]}), trials=trials)[name]
-    assert found.value == pytest.approx(value)
-    assert (found.n, found.details["counts"]) == (3, "samples")
+    trials = Trials(2, tuple(ScoreAggregator("x", Aggregator(kind)) for kind in ("mean", "max")))
+    measured = finish(metric, make_scores({"x": [1, 0, 0, 0, 1, 1]}), trials=trials)[name]
+    assert measured.value == pytest.approx(value)
+    assert (measured.n, measured.details["counts"]) == (3, "samples")
 
 
 def test_metadata_is_counted_per_trial() -> None:
@@ -235,25 +235,25 @@ def test_groups_of_orders_have_the_means_of_their_samples() -> None:
     scores = make_scores({"x": x}, {"letter": letters})
     value = finish(Mean("x"), scores, samples, Design(("g",)))["x_mean"]
     assert show_groups(value) == [("p", 0.5, 3), ("q", 5 / 6, 3)]
-    errors = [one.std_error for one in value.groups[0].values]
+    errors = [group.std_error for group in value.groups[0].values]
     assert errors == [pytest.approx(stats.sem([0.5, 1, 0])), pytest.approx(stats.sem([1, 0.5, 1]))]
     value = finish(Frequency("letter"), scores, samples, Design(("g",)))["letter_A"]
     assert show_groups(value) == [("p", 2 / 3, 6), ("q", 0.5, 6)]
-    errors = [one.std_error for one in value.groups[0].values]
+    errors = [group.std_error for group in value.groups[0].values]
     expected = [pytest.approx(stats.sem([0.5, 1, 0.5])), pytest.approx(stats.sem([0, 1, 0.5]))]
     assert errors == expected
     note = "an interval needs at least 5 samples, there are 3"
-    assert {one.interval_note for one in value.groups[0].values} == {note}
+    assert {group.interval_note for group in value.groups[0].values} == {note}
 
 
 def test_clusters_have_their_known_error() -> None:
     """1, 1, 0, 0, 1, 0 in a, a, b, b, c, c: 0.288675."""
     clusters = {"c": list("aabbcc")}
     scores = make_scores({"x": [1.0, 1.0, 0.0, 0.0, 1.0, 0.0]})
-    found = finish(Mean("x"), scores, clusters, Design(cluster_by="c"))["x_mean"]
-    assert round(found.std_error or 0, 6) == 0.288675
-    assert (found.details["clusters"], found.interval) == (3, None)
-    assert found.interval_note == "an interval needs at least 5 values of `c`, there are 3"
+    value = finish(Mean("x"), scores, clusters, Design(cluster_by="c"))["x_mean"]
+    assert round(value.std_error or 0, 6) == 0.288675
+    assert (value.details["clusters"], value.interval) == (3, None)
+    assert value.interval_note == "an interval needs at least 5 values of `c`, there are 3"
 
 
 def test_clusters_cover_every_ratio() -> None:
@@ -262,10 +262,10 @@ def test_clusters_cover_every_ratio() -> None:
     The end of a field has none.
     """
     truth = ["A", "B", "A", "B"] * 10
-    said = ["A", "A", "A", "B", None] * 8
+    predictions = ["A", "A", "A", "B", None] * 8
     clusters = {"c": [number // 4 for number in range(40)]}
     counts = {"tp": [1, 2] * 20, "fp": [1, 0] * 20}
-    scores = make_scores({"x": [0.5, 1.5] * 20, **counts}, {"t": truth, "s": said})
+    scores = make_scores({"x": [0.5, 1.5] * 20, **counts}, {"t": truth, "s": predictions})
     classes = MulticlassClassification("t", "s")
     for metric in (Mean("x"), Precision("tp", "fp"), Frequency("s"), classes):
         for value in finish(metric, scores, clusters, Design(cluster_by="c")).values():
@@ -286,8 +286,8 @@ def test_groups_have_their_own_values() -> None:
     assert (value.groups[0].column, len(value.groups)) == ("g", 1)
     assert show_groups(value) == [("(none)", 1.0, 1), ("a", 0.5, 2), ("b", 1.0, 2)]
     found = value.groups[0].values
-    assert [dict(one.n_excluded) for one in found] == [{}, {}, {"failed": 1}]
-    assert [one.interval for one in found] == [wilson(1, 1), wilson(1, 2), wilson(2, 2)]
+    assert [dict(group.n_excluded) for group in found] == [{}, {}, {"failed": 1}]
+    assert [group.interval for group in found] == [wilson(1, 1), wilson(1, 2), wilson(2, 2)]
 
 
 def test_macro_average_counts_every_group_once() -> None:
@@ -395,19 +395,20 @@ def test_snippets_are_run_for_every_group() -> None:
 def test_groups_that_all_lack_a_value_have_no_average() -> None:
     """Where nothing was scored, neither the groups nor their average have a number."""
     scores = make_scores({"x": [1, 0]}, status=["FAILED", "ERROR"])
-    found = finish(Mean("x"), scores, {"g": list("ab")}, Design(("g",)))["x_mean"].groups[0]
-    members = [(value.group, value.value, dict(value.n_excluded)) for value in found.values]
+    groups = finish(Mean("x"), scores, {"g": list("ab")}, Design(("g",)))["x_mean"].groups[0]
+    members = [(value.group, value.value, dict(value.n_excluded)) for value in groups.values]
     assert members == [("a", None, {"failed": 1}), ("b", None, {"error": 1})]
-    assert (found.macro.value, found.macro.n, found.macro.note) == (None, 0, "no group has a value")
+    macro = groups.macro
+    assert (macro.value, macro.n, macro.note) == (None, 0, "no group has a value")
 
 
 def test_a_class_that_a_group_lacks_has_no_value_there() -> None:
     """Neither right nor wrong: the group has no sample of it."""
     scores = make_scores({"x": [1] * 3}, {"t": ["A", "B", "B"], "s": ["A", "B", "A"]})
     metric = MulticlassClassification("t", "s")
-    found = finish(metric, scores, {"g": list("pqp")}, Design(("g",)))["A_recall"].groups[0]
+    groups = finish(metric, scores, {"g": list("pqp")}, Design(("g",)))["A_recall"].groups[0]
     expected = [("p", 1.0, 2, None), ("q", None, 1, "it does not occur in this group")]
-    assert [(value.group, value.value, value.n, value.note) for value in found.values] == expected
+    assert [(value.group, value.value, value.n, value.note) for value in groups.values] == expected
 
 
 def test_values_without_a_formula_for_clusters_say_so_in_their_average() -> None:
@@ -433,9 +434,9 @@ def test_averages_over_no_class_at_all_stay_empty() -> None:
     """Where nothing was ever predicted, no class has a precision, and clusters change nothing about
     it.
     """
-    said = [None] * 5 + ["?"]
+    predictions = [None] * 5 + ["?"]
     status = ["SCORED"] * 5 + ["FAILED"]
-    scores = make_scores({"x": [0] * 6}, {"t": ["A", "B"] * 3, "s": said}, status=status)
+    scores = make_scores({"x": [0] * 6}, {"t": ["A", "B"] * 3, "s": predictions}, status=status)
     metric, design = MulticlassClassification("t", "s"), Design(cluster_by="c")
     result = finish(metric, scores, {"c": list("aabbcc")}, design)
     assert result["macro_precision"].value is None
@@ -574,7 +575,7 @@ def test_every_metric_keeps_to_its_scale(
     """Means, weighted averages, clustered ones, and all groups and their average."""
     (value,) = score(url, [{**metric, "group_by": "half"}], rows=12).metrics.values()
     groups = value.groups[0]
-    results = [(one.value, one.interval) for one in (value, groups.macro, *groups.values)]  # type: ignore[attr-defined]
+    results = [(number.value, number.interval) for number in (value, groups.macro, *groups.values)]  # type: ignore[attr-defined]
     ends = [(middle, *interval) for middle, interval in results if interval is not None]
     assert ends
     assert all(scale[0] <= low <= middle <= high <= scale[1] for middle, low, high in ends)

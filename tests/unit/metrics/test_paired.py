@@ -56,8 +56,8 @@ def test_other_values_have_the_paired_t_test() -> None:
     """Values between 0 and 1 have scipy's paired t test and interval, and no flips."""
     random = Random(3)
     pairs = [(random.random(), random.random()) for _ in range(25)]
-    result = measure_difference([(one, other, 1) for one, other in pairs])
-    theirs = stats.ttest_rel([one for one, _ in pairs], [other for _, other in pairs])
+    result = measure_difference([(a, b, 1) for a, b in pairs])
+    theirs = stats.ttest_rel([a for a, _ in pairs], [b for _, b in pairs])
     assert (result.flips, result.p_exact, result.evidence.p_method) == (None, None, "paired_t")
     assert result.evidence.p == pytest.approx(theirs.pvalue, rel=1e-9)
     ends = theirs.confidence_interval(0.95)
@@ -156,12 +156,12 @@ def test_newcombe_s_interval_is_that_of_his_formula(flips: Flips, tie: float) ->
     """Method 10 of Newcombe (1998), by hand, with the correlation `tie` of the runs."""
     n = flips.both + flips.first_only + flips.second_only + flips.neither
     right = (flips.both + flips.first_only, flips.both + flips.second_only)
-    one, other = (x / n for x in right)
+    p, q = (x / n for x in right)
     (low, high), (other_low, other_high) = (wilson(x, n) for x in right)
-    a, b = one - low, other_high - other
-    c, d = high - one, other - other_low
+    a, b = p - low, other_high - q
+    c, d = high - p, q - other_low
     below, above = a**2 - 2 * tie * a * b + b**2, c**2 - 2 * tie * c * d + d**2
-    assert bound_flips(flips) == pytest.approx((one - other - below**0.5, one - other + above**0.5))
+    assert bound_flips(flips) == pytest.approx((p - q - below**0.5, p - q + above**0.5))
 
 
 #: Miller 2024: ω² = 1/9 and σ² = 1/6 of each model.

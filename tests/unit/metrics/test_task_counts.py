@@ -47,7 +47,7 @@ def make_mcqa_scores() -> Scores:
     return make_scores(
         {"is_correct": [1.0, 0.0, 1.0, 0.0, 0.0, 0.0, None, 1.0]},
         {
-            "completion_validity": [one and f"{one.strip()}VALID" for one in VALIDITY],
+            "completion_validity": [verdict and f"{verdict.strip()}VALID" for verdict in VALIDITY],
             "validity_reason": REASONS,
             "predicted_choice": ["A", None, "B", None, None, "C", None, "A"],
             "ground_truth_choice": ["A", "A", "B", "B", "A", "B", None, "A"],
@@ -246,18 +246,18 @@ def make_failed(
 
 
 def count(
-    ids: pl.Series, verdicts: Mapping[str, Scores], said: Completions | None = None
+    ids: pl.Series, verdicts: Mapping[str, Scores], replies: Completions | None = None
 ) -> dict[str, Any]:
     """Return the counts of these verdicts."""
-    return count_verdicts(samples_from_frame(pl.DataFrame({"x": ids}), ids), said, verdicts)
+    return count_verdicts(samples_from_frame(pl.DataFrame({"x": ids}), ids), replies, verdicts)
 
 
 def list_failures(
-    verdicts: Mapping[str, Scores], said: Completions | None = None
+    verdicts: Mapping[str, Scores], replies: Completions | None = None
 ) -> dict[str, dict[str, int]]:
     """Return how often each scorer fails, by reason."""
     counts = {}
-    for key, reasons in count(IDS, verdicts, said)["failures"].items():
+    for key, reasons in count(IDS, verdicts, replies)["failures"].items():
         counts[key] = {reason: entry["count"] for reason, entry in reasons.items()}
     return counts
 
@@ -267,14 +267,14 @@ def test_failures_of_every_scorer_are_counted_with_an_example() -> None:
     out.
     """
     raised = "SNIPPET_FAILED (raised): KeyError: 'x'"
-    own = make_failed([None, raised, None, None], [None, "File 1", None, None])
+    second = make_failed([None, raised, None, None], [None, "File 1", None, None])
     bare = make_scores({"x": [1.0]}, {"letter": ["A"]}, status=["FAILED"])
-    found = count(IDS, {"mcqa": make_failed([None] * 4), "own": own})["failures"]
+    fails = count(IDS, {"mcqa": make_failed([None] * 4), "own": second})["failures"]
     example: dict[str, str | None] = {"sample_id": "b", "message": raised, "traceback": "File 1"}
-    assert found == {"own": {"SNIPPET_FAILED (raised): KeyError": {"count": 1, "example": example}}}
+    assert fails == {"own": {"SNIPPET_FAILED (raised): KeyError": {"count": 1, "example": example}}}
     example = {"sample_id": "a", "message": "UNKNOWN", "traceback": None}
-    found = count(IDS.head(1), {"mcqa": bare})["failures"]
-    assert found == {"mcqa": {"UNKNOWN": {"count": 1, "example": example}}}
+    fails = count(IDS.head(1), {"mcqa": bare})["failures"]
+    assert fails == {"mcqa": {"UNKNOWN": {"count": 1, "example": example}}}
 
 
 def test_reasons_are_grouped_by_their_common_prefix() -> None:
@@ -314,13 +314,13 @@ ROWS: list[tuple[float | None, float | None, str | None, str | None, str | None]
 def make_said(
     theirs: Sequence[float | None], read: Sequence[str | None] | None = None
 ) -> Completions:
-    """Return completions that somebody else has judged."""
+    """Return completions with the verdicts of another tool."""
     ids = pl.Series([f"s{number}" for number in range(len(theirs))], dtype=pl.String)
     texts = pl.Series([f"text {number}" for number in range(len(theirs))], dtype=pl.String)
-    told = [pl.Series("their_score", theirs, dtype=pl.Float64)]
-    told += [] if read is None else [pl.Series("their_answer", read, dtype=pl.String)]
+    columns = [pl.Series("imported_score", theirs, dtype=pl.Float64)]
+    columns += [] if read is None else [pl.Series("imported_answer", read, dtype=pl.String)]
     frame = Completions.build_texts(ids, texts, source="recorded").frame
-    return Completions.from_frame(frame.with_columns(told))
+    return Completions.from_frame(frame.with_columns(columns))
 
 
 def make_tables() -> tuple[pl.Series, Completions, Scores]:
@@ -332,18 +332,18 @@ def make_tables() -> tuple[pl.Series, Completions, Scores]:
         {"completion_validity": validity, "validity_reason": why, "predicted_choice": predicted},
         status=["FAILED" if our is None else "SCORED" for our in ours],
     )
-    said = make_said(theirs, read)
-    return said.frame["sample_id"], said, scores
+    replies = make_said(theirs, read)
+    return replies.frame["sample_id"], replies, scores
 
 
-def count_theirs(ids: pl.Series, said: Completions | None, scores: Scores) -> dict[str, Any]:
+def count_theirs(ids: pl.Series, replies: Completions | None, scores: Scores) -> dict[str, Any]:
     """Return the counts of these verdicts."""
-    return count_verdicts(samples_from_frame(pl.DataFrame({"x": ids}), ids), said, {"m": scores})
+    return count_verdicts(samples_from_frame(pl.DataFrame({"x": ids}), ids), replies, {"m": scores})
 
 
-def compare(ids: pl.Series, said: Completions | None, scores: Scores) -> dict[str, Any]:
+def compare(ids: pl.Series, replies: Completions | None, scores: Scores) -> dict[str, Any]:
     """Return how our verdicts compare with the imported ones."""
-    result: dict[str, Any] = count_theirs(ids, said, scores).get("theirs", {})
+    result: dict[str, Any] = count_theirs(ids, replies, scores).get("imported", {})
     return result
 
 
@@ -352,27 +352,28 @@ def test_verdicts_are_compared_where_both_say_right_or_wrong() -> None:
     result = compare(*make_tables())
     assert (result["compared"], result["both_right"], result["both_wrong"]) == (8, 1, 1)
     assert result["not_compared"] == {"NOT_SCORED": 1, "NOT_JUDGED": 1, "PARTLY_RIGHT": 1}
-    assert (result["only_theirs"], result["only_ours"]) == (4, 2)
+    assert (result["only_imported"], result["only_ours"]) == (4, 2)
 
 
 def test_missing_verdicts_are_not_compared() -> None:
     """Neither without their column, nor where our scorer does not say right or wrong in numbers."""
-    said = make_said([1.0, 0.0])
-    ids, plain = said.frame["sample_id"], Completions.from_frame(said.frame.drop("their_score"))
+    replies = make_said([1.0, 0.0])
+    ids = replies.frame["sample_id"]
+    plain = Completions.from_frame(replies.frame.drop("imported_score"))
     right = make_scores({"is_correct": [1.0, 0.0]})
     words = make_scores({"is_correct": ["yes", "no"]})
     mixed = make_scores({"is_correct": [1.0, "no"]}, encoded=["is_correct"])
     assert (compare(ids, plain, right), compare(ids, None, right)) == ({}, {})
     for scores in (make_scores({"score": [1.0, 0.0]}), words):
-        assert compare(ids, said, scores) == {}
-    counts = compare(ids, said, mixed)
+        assert compare(ids, replies, scores) == {}
+    counts = compare(ids, replies, mixed)
     assert (counts["both_right"], counts["not_compared"]) == (1, {"NOT_SCORED": 1})
 
 
 def test_half_right_is_neither_right_nor_wrong() -> None:
-    """A score of ours between 0 and 1 is not compared."""
-    said = make_said([0.0, 1.0])
-    result = compare(said.frame["sample_id"], said, make_scores({"is_correct": [0.0, 0.5]}))
+    """A score between 0 and 1 is not compared."""
+    replies = make_said([0.0, 1.0])
+    result = compare(replies.frame["sample_id"], replies, make_scores({"is_correct": [0.0, 0.5]}))
     assert (result["compared"], result["both_wrong"]) == (1, 1)
     assert result["not_compared"] == {"NOT_SCORED": 1}
 
@@ -390,8 +391,9 @@ def make_completions_of_trials() -> Completions:
     """Return two trials of each: good, one refused, one failed call, one unclear."""
     refused = Completion(None, CompletionStatus.REFUSED)
     good, failed = Completion("A"), Completion(None, CompletionStatus.ERROR)
-    said = [good, good, refused, good, good, failed, good, Completion("?")]
-    return Completions.build([one for one in TRIAL_IDS for _ in range(2)], said, source="builtin")
+    replies = [good, good, refused, good, good, failed, good, Completion("?")]
+    ids = [key for key in TRIAL_IDS for _ in range(2)]
+    return Completions.build(ids, replies, source="builtin")
 
 
 def judge() -> Scores:
@@ -423,7 +425,7 @@ def test_a_sample_counts_as_its_worst_trial() -> None:
 def show_twice(left: list[str | None], extra: list[bool] | None = None) -> Samples:
     """Return two samples, each in two orders and two trials."""
     orders = pl.DataFrame({"base_sample_id": list("aabb")})
-    orders = orders.with_columns(left_in_place=pl.Series(left, dtype=pl.String))
+    orders = orders.with_columns(not_reordered=pl.Series(left, dtype=pl.String))
     if extra is not None:
         orders = orders.with_columns(is_extra=pl.Series(extra))
     frame = pl.DataFrame({"category": ["x", "x", "y", "y"]})
@@ -437,7 +439,7 @@ def test_a_sample_counts_as_its_worst_row_in_any_order() -> None:
     assert (totals["counts"]["samples"], totals["counts"]["valid"]) == (2, 0)
     assert (totals["counts"]["invalid"], totals["counts"]["errors"]) == (1, 1)
     assert totals["orders"]["counts"]["samples"] == 8
-    assert totals["orders"]["left_in_place"] == {"REFERS_TO_LABELS": 1}
+    assert totals["orders"]["not_reordered"] == {"REFERS_TO_LABELS": 1}
     assert totals["orders"]["extra"] == 0
 
 

@@ -148,22 +148,22 @@ def test_repetitions_are_compared_by_name() -> None:
     numbers = [2 / 3, 1.0, 2 / 3, 1.0, 2 / 3]
     about = {"name": "Accuracy", "type": "mean", "metric": "m", "scorer": "s", "purpose": "score"}
     ends = {"mean": pytest.approx(0.8, rel=1e-15), "min": 2 / 3, "max": 1.0}
-    (found,) = compare_repetitions([[value(number)] for number in numbers])
+    (spread,) = compare_repetitions([[value(number)] for number in numbers])
     deviation = statistics.stdev(numbers)
-    assert found == {**about, **ends, "std_dev": deviation, "runs": 5, "values": numbers}
+    assert spread == {**about, **ends, "std_dev": deviation, "runs": 5, "values": numbers}
     runs: list[list[MetricValue]]
     cases = (([[value(None)], [value(0.5)]], [None, 0.5]), ([[value(0.5)], []], [0.5, None]))
     for runs, numbers_of in cases:
-        (found,) = compare_repetitions(runs)
-        assert (found["values"], found["mean"], found["std_dev"]) == (numbers_of, 0.5, None)
-        assert found["runs"] == 1
+        (spread,) = compare_repetitions(runs)
+        assert (spread["values"], spread["mean"], spread["std_dev"]) == (numbers_of, 0.5, None)
+        assert spread["runs"] == 1
     partly = compare_repetitions([[value(0.5), value(0.5, "other")], [value(1.0)]])
-    assert [one["values"] for one in partly] == [[0.5, 1.0], [0.5, None]]
-    (found,) = compare_repetitions([[value(0.5)], [value(1.0)]])
-    assert (found["mean"], found["std_dev"], found["runs"]) == (0.75, 0.125**0.5, 2)
-    (found,) = compare_repetitions([[value(None)], [value(None)]])
+    assert [entry["values"] for entry in partly] == [[0.5, 1.0], [0.5, None]]
+    (spread,) = compare_repetitions([[value(0.5)], [value(1.0)]])
+    assert (spread["mean"], spread["std_dev"], spread["runs"]) == (0.75, 0.125**0.5, 2)
+    (spread,) = compare_repetitions([[value(None)], [value(None)]])
     expected = [None, None, None, None, 0]
-    assert [found[name] for name in ("mean", "std_dev", "min", "max", "runs")] == expected
+    assert [spread[name] for name in ("mean", "std_dev", "min", "max", "runs")] == expected
     first = [value(1.0, "x_A", "frequency")]
     second = [value(0.5, "x_A", "frequency"), value(0.5, "x_B", "frequency")]
     _, unseen = compare_repetitions([first, second])
@@ -183,6 +183,6 @@ def test_the_share_of_the_modal_score() -> None:
 
 def test_labels_have_k_filled_in() -> None:
     """The label is how a metric names the aggregate."""
-    one, two = Aggregator("mean"), Aggregator("pass@k_plugin", 2)
+    mean, plugin = Aggregator("mean"), Aggregator("pass@k_plugin", 2)
     expected = ["mean", "pass^10", "pass@2_plugin"]
-    assert [one.label, Aggregator("pass^k", 10).label, two.label] == expected
+    assert [mean.label, Aggregator("pass^k", 10).label, plugin.label] == expected

@@ -62,10 +62,10 @@ def test_what_was_stored_is_found_whole(file: Path) -> None:
     first = CallCache("reuse", file=file)
     first.add(say(k=WHOLE))
     first.close()
-    found = CallCache("reuse", file=file).find(ask("k", "other"))
-    assert (list(found), found["k"].source) == (["k"], "cache")
-    assert {**vars(found["k"]), "source": None, "asked_at": None} == vars(WHOLE)
-    assert abs(time.time() - (found["k"].asked_at or 0)) < 3600
+    replies = CallCache("reuse", file=file).find(ask("k", "other"))
+    assert (list(replies), replies["k"].source) == (["k"], "cache")
+    assert {**vars(replies["k"]), "source": None, "asked_at": None} == vars(WHOLE)
+    assert abs(time.time() - (replies["k"].asked_at or 0)) < 3600
 
 
 def test_failed_calls_are_not_stored(file: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_bad_cache_is_one_notice(file: Path, spoil: Callable[[Path], object], 
     assert why in notice.message
     assert notice.message.endswith("; every call is sent")
     clear = "`answerkey cache --clear` deletes a damaged cache"
-    assert notice.hint == f"make room or correct its rights; {clear}"
+    assert notice.hint == f"free some space or correct its permissions; {clear}"
     assert (file.is_file() and file.read_bytes()) == content
 
 
@@ -152,8 +152,8 @@ def test_an_entry_that_cannot_be_read_is_asked_anew(file: Path) -> None:
     connection.close()
     assert list(cache.find(ask("good", "bad", "worse"))) == ["good"]
     assert cache.list_known(["good", "bad", "worse"]) == {"good"}
-    told = f"2 records of the call cache `{file}` changed on disk and are asked again"
-    assert [notice.message for notice in cache.notices] == [told]
+    text = f"2 records of the call cache `{file}` are damaged, and their calls are made again"
+    assert [notice.message for notice in cache.notices] == [text]
 
 
 def test_flipped_bits_are_never_an_answer(file: Path) -> None:
@@ -168,8 +168,8 @@ def test_flipped_bits_are_never_an_answer(file: Path) -> None:
             damaged[draw.randrange(len(raw))] ^= 1 << draw.randrange(8)
         file.write_bytes(damaged)
         with closing(CallCache("reuse", file=file)) as cache:
-            found = cache.find(ask(*(f"k{number}" for number in range(150))))
-            assert all(reply.text == key.removeprefix("k") for key, reply in found.items())
+            replies = cache.find(ask(*(f"k{number}" for number in range(150))))
+            assert all(reply.text == key.removeprefix("k") for key, reply in replies.items())
             cache.add(say(k1=Completion("1")))
             cache.measure()
             notices += len(cache.notices)
@@ -189,7 +189,7 @@ def test_threads_share_one_cache(file: Path) -> None:
     cache = CallCache("reuse", file=file)
 
     def work(number: int) -> int:
-        keys = [f"{number}-{one}" for one in range(50)]
+        keys = [f"{number}-{place}" for place in range(50)]
         for key in keys:
             cache.add(say(**{key: Completion(key)}))
         return len(cache.find(ask(*keys)))
@@ -262,7 +262,9 @@ def test_caches_are_listed_without_following_links(home: Path) -> None:
 
     A link in place of a cache, and journals, cannot be cleared.
     """
-    results = {one.name: (one.entries, one.size, one.is_clearable) for one in list_caches()}
+    results = {
+        cache.name: (cache.entries, cache.size, cache.is_clearable) for cache in list_caches()
+    }
     assert results.pop("calls") == (1, (home / "calls.sqlite").stat().st_size, True)
     assert results == {"downloads": (2, 5, True), "hub": (0, 0, False), "runs": (1, 5, False)}
 
@@ -323,9 +325,9 @@ def test_a_process_goes_on_while_the_cache_is_cleared(home: Path) -> None:
 def test_a_damaged_call_cache_is_deleted(home: Path) -> None:
     """The next call makes a new one."""
     (home / "calls.sqlite").write_bytes(b"no database at all, but long enough" * 40)
-    found = list_caches()[0]
-    assert (found.entries, found.size) == (0, 1400)
-    clear_cache(found)
+    listed = list_caches()[0]
+    assert (listed.entries, listed.size) == (0, 1400)
+    clear_cache(listed)
     assert not (home / "calls.sqlite").exists()
 
 

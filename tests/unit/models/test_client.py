@@ -29,11 +29,11 @@ from answerkey.models.calls import (
     FinishedCalls,
     Limits,
     MemoryLedger,
-    Remembered,
     Retried,
+    Reused,
     call_key,
     charge,
-    charge_completion,
+    completion_cost,
 )
 from answerkey.models.client import Background, ModelClient
 from answerkey.models.config import Generation, Price
@@ -52,8 +52,8 @@ def say(text: str, status: int = 200, **headers: str) -> HttpReply:
     """Return a reply in the way of OpenAI."""
     usage = {"prompt_tokens": 100, "completion_tokens": 10}
     body = {"choices": [{"message": {"role": "assistant", "content": text}}], "usage": usage}
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return HttpReply(status, named, json.dumps(body if status == 200 else {"error": text}).encode())
+    sent = {name.replace("_", "-"): value for name, value in headers.items()}
+    return HttpReply(status, sent, json.dumps(body if status == 200 else {"error": text}).encode())
 
 
 @dataclass
@@ -113,15 +113,15 @@ class FakeEndpoint:
 
 def make_calls(*questions: str) -> list[Call]:
     """Return one call for each question."""
-    asked = [[{"role": "user", "content": question}] for question in questions]
+    conversations = [[{"role": "user", "content": question}] for question in questions]
     return [
-        Call(call_key(CONNECTION, messages, 0), f"{number:03d}", 0, messages)
-        for number, messages in enumerate(asked)
+        Call(call_key(CONNECTION.identity, messages, 0), f"{number:03d}", 0, messages)
+        for number, messages in enumerate(conversations)
     ]
 
 
 def number_calls(count: int) -> list[Call]:
-    """Return so many different calls."""
+    """Return this many different calls."""
     return make_calls(*(f"q{number}" for number in range(count)))
 
 
@@ -149,7 +149,7 @@ def test_equal_questions_are_asked_once() -> None:
     with endpoint.open() as client:
         first = client.complete(make_calls("a", "b", "a"))
         second = client.complete(make_calls("b"))
-        assert [one.text for one in first + second] == ["a 1", "b 1", "a 1", "b 1"]
+        assert [reply.text for reply in first + second] == ["a 1", "b 1", "a 1", "b 1"]
         assert sorted(endpoint.asked) == ["a", "b"]
         threads = [
             threading.Thread(target=client.complete, args=(number_calls(50),)) for _ in range(4)
@@ -171,24 +171,24 @@ def test_what_the_ledger_knows_is_not_asked() -> None:
     endpoint, events = FakeEndpoint(), list[Event]()
     ledger = MemoryLedger({calls[0].key: Completion("known"), calls[1].key: failed})
     with endpoint.open(ledger=ledger, watch=events.append) as client:
-        assert [one.text for one in client.complete(calls)] == ["known", "b 1", "c 1", "c 1"]
+        assert [reply.text for reply in client.complete(calls)] == ["known", "b 1", "c 1", "c 1"]
     assert sorted(endpoint.asked) == ["b", "c"]
     finished = [event for event in events if isinstance(event, Finished)]
     assert sorted(event.call.sample_id for event in finished) == ["001", "002"]
-    remembered = [event for event in events if isinstance(event, Remembered)]
-    known = [[call.sample_id for call, _ in event.calls] for event in remembered]
-    assert known == [["000"], ["003"]]
+    remembered = [event for event in events if isinstance(event, Reused)]
+    remembered_ids = [[call.sample_id for call, _ in event.calls] for event in remembered]
+    assert remembered_ids == [["000"], ["003"]]
 
 
 def test_trials_are_questions_of_their_own() -> None:
     """The key depends on the model, the messages and the trial, not on the order inside a
     message.
     """
-    one, other = [{"role": "user", "content": "a"}], [{"content": "a", "role": "user"}]
-    assert call_key(CONNECTION, one, 0) == call_key(CONNECTION, other, 0)
-    assert call_key(CONNECTION, one, 0) != call_key(CONNECTION, one, 1)
+    first, second = [{"role": "user", "content": "a"}], [{"content": "a", "role": "user"}]
+    assert call_key(CONNECTION.identity, first, 0) == call_key(CONNECTION.identity, second, 0)
+    assert call_key(CONNECTION.identity, first, 0) != call_key(CONNECTION.identity, first, 1)
     warm = Connection("m", CHAT, URL, "m", generation=Generation(temperature=1.0))
-    assert call_key(CONNECTION, one, 0) != call_key(warm, one, 0)
+    assert call_key(CONNECTION.identity, first, 0) != call_key(warm.identity, first, 0)
 
 
 def test_an_error_that_passes_is_not_seen_in_the_answer() -> None:
@@ -269,7 +269,7 @@ def test_a_call_holds_its_place_until_it_is_kept() -> None:
 
 
 def test_the_pause_an_endpoint_asks_for_holds_for_all_at_one_at_a_time() -> None:
-    """With one request at a time and status 429, nobody asks before the pause is over."""
+    """With one request at a time and status 429, no request is sent before the pause is over."""
     endpoint = FakeEndpoint()
     moments: list[float] = []
 
@@ -301,8 +301,8 @@ def test_the_budget_is_not_passed() -> None:
     assert len(endpoint.asked) == 3
     assert budget.spent == pytest.approx(0.9)
     calls = number_calls(8)  # known calls are free, and the last allowed call is asked
-    known = MemoryLedger({calls[0].key: Completion("known")})
-    with FakeEndpoint().open(ledger=known, budget=Budget(max_calls=7)) as client:
+    filled = MemoryLedger({calls[0].key: Completion("known")})
+    with FakeEndpoint().open(ledger=filled, budget=Budget(max_calls=7)) as client:
         assert len(client.complete(calls)) == 8
 
 
@@ -348,11 +348,11 @@ def test_messages_that_make_no_request_are_an_error_of_the_call() -> None:
     """What the API cannot be asked becomes a completion with the reason; the others are asked."""
 
     def write(
-        connection: Connection, messages: Sequence[Mapping[str, object]], given: dict[str, object]
+        connection: Connection, messages: Sequence[Mapping[str, object]], fields: dict[str, object]
     ) -> dict[str, object]:
         if messages[0]["content"] == "b":
             raise SolverError("E302", "cannot be put")
-        return CHAT.write(connection, messages, given)
+        return CHAT.write(connection, messages, fields)
 
     with FakeEndpoint().open(Connection("m", replace(CHAT, write=write), URL, "m")) as client:
         good, bad = client.complete(make_calls("a", "b"))
@@ -375,7 +375,7 @@ def test_connections_live_on_between_calls_and_are_closed_in_the_end() -> None:
     client.complete(make_calls("b"))
     client.close()
     client.close()
-    assert [one.is_closed for one in opened] == [True]
+    assert [connection.is_closed for connection in opened] == [True]
     assert set(threading.enumerate()) <= before
 
 
@@ -500,9 +500,9 @@ def test_the_number_of_calls_is_never_passed() -> None:
     assert all(free.reserve(1e9) for _ in range(3))
     assert (budget.reserve(0), budget.reserve(0)) == (True, True)
     resumed.admit(3)
-    for one, match in ((budget, "limit of 2 calls"), (resumed, "limit of 5 calls")):
+    for limited, match in ((budget, "limit of 2 calls"), (resumed, "limit of 5 calls")):
         with pytest.raises(SolverError, match=match) as raised:
-            one.reserve(0)
+            limited.reserve(0)
         assert (raised.value.code, raised.value.exit_code) == ("E305", 3)
     assert (free.calls, budget.calls, resumed.calls) == (3, 2, 6)
 
@@ -534,20 +534,20 @@ def test_cached_tokens_have_a_price_of_their_own() -> None:
 
     Without a price they cost what others do.
     """
-    said = Completion("B", prompt_tokens=100, completion_tokens=10)
-    said = replace(said, cached_tokens=60, cache_write_tokens=30)
-    assert charge_completion(Price(2.0, 5.0), said) == 250.0
-    assert charge_completion(Price(2.0, 5.0, cached=0.5, written=3.0), said) == 20 + 30 + 90 + 50
+    reply = Completion("B", prompt_tokens=100, completion_tokens=10)
+    reply = replace(reply, cached_tokens=60, cache_write_tokens=30)
+    assert completion_cost(Price(2.0, 5.0), reply) == 250.0
+    assert completion_cost(Price(2.0, 5.0, cached=0.5, written=3.0), reply) == 20 + 30 + 90 + 50
     more = Completion("B", prompt_tokens=10, completion_tokens=0, cached_tokens=60)
-    assert charge_completion(Price(2.0, 5.0, cached=0.5), more) == 30.0
+    assert completion_cost(Price(2.0, 5.0, cached=0.5), more) == 30.0
 
 
 def test_a_batch_costs_half() -> None:
     """Of every price."""
     tokens, price = (100, 10, 60, 30), Price(2.0, 5.0, cached=0.5, written=3.0)
     assert charge(price, *tokens, is_batch=True) == charge(price, *tokens) / 2
-    assert charge_completion(price, Completion("B", prompt_tokens=100, source="batch")) == 100.0
-    assert charge_completion(price, Completion("B", prompt_tokens=100, source="live")) == 200.0
+    assert completion_cost(price, Completion("B", prompt_tokens=100, source="batch")) == 100.0
+    assert completion_cost(price, Completion("B", prompt_tokens=100, source="live")) == 200.0
 
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters())

@@ -148,12 +148,12 @@ def call_endpoint(
             client.open_http = lambda *_: endpoint  # type: ignore[assignment]
             opened.append(client)
         calls = [Call(str(n), str(n), 0, [{"role": "user", "content": "q"}]) for n in range(count)]
-        rounds, rest = [Round(client, calls) for client in opened], iter(calls)
-        for one in rounds:
-            one._waiting = rest  # all take from the same calls
-        answered = await asyncio.gather(*(one.run() for one in rounds))
-        assert sum(map(len, answered)) == len({key for said in answered for key in said}) == count
-        texts = [one.text for said in answered for one in said.values()]
+        rounds, upcoming = [Round(client, calls) for client in opened], iter(calls)
+        for turn in rounds:
+            turn._waiting = upcoming  # all take from the same calls
+        answered = await asyncio.gather(*(turn.run() for turn in rounds))
+        assert sum(map(len, answered)) == len({key for batch in answered for key in batch}) == count
+        texts = [turn.text for batch in answered for turn in batch.values()]
         assert endpoint.error_share or set(texts) == {"B"}
         assert texts.count("B") == endpoint.sent - endpoint.failed
         return [client.endpoint.concurrency.limit for client in opened]
@@ -228,7 +228,7 @@ def test_latency_that_grows_more_slowly_does_not_stop_it(seed: int) -> None:
 def test_a_rate_is_found_as_well(
     rate: float, count: int, most_refused: float, headers: dict[str, str]
 ) -> None:
-    """So many a second, ten at the start: also where one request at a time is too many."""
+    """A limit per second, with ten at the start, even if one request at a time is too many."""
     endpoint = Endpoint(rate=rate, headers=headers)
     seconds, _ = call_endpoint(endpoint, count)
     assert seconds < 1.6 * (count - 10) / rate + 2

@@ -6,6 +6,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
+from tests.servers import connect
 
 from answerkey.errors import SpecError
 from answerkey.models.config import (
@@ -14,7 +15,6 @@ from answerkey.models.config import (
     Caller,
     CustomConfig,
     Generation,
-    InferenceConfig,
     ModelConfig,
     ProviderConfig,
     Secret,
@@ -22,10 +22,8 @@ from answerkey.models.config import (
     is_loopback,
     read_name,
 )
-from answerkey.models.connections import connect
 from answerkey.models.names import PROVIDERS, complete_name
 from answerkey.models.providers import Connection
-from answerkey.sandbox import Snippet
 
 KEY = "sk-canary-0123456789"
 KEYED = ("OPENAI", "ANTHROPIC", "GEMINI", "TOGETHER", "AZURE")
@@ -121,8 +119,8 @@ def test_some_keys_have_a_usual_name(name: str, variable: str) -> None:
     assert connect(name, caller=Caller(values)).reveal_headers() == {
         "Authorization": f"Bearer {KEY}-1"
     }
-    own = {**values, f"{name.partition('/')[0].upper()}_API_KEY": f"{KEY}-2"}
-    assert connect(name, caller=Caller(own)).reveal_headers() == {
+    both_set = {**values, f"{name.partition('/')[0].upper()}_API_KEY": f"{KEY}-2"}
+    assert connect(name, caller=Caller(both_set)).reveal_headers() == {
         "Authorization": f"Bearer {KEY}-2"
     }
 
@@ -187,9 +185,9 @@ def test_the_environment_overrides_base_urls(name: str, base: str, url: str) -> 
 def test_azure_is_known_by_its_host_and_has_no_url_of_its_own() -> None:
     """A file that gives the URL of an Azure host has its key sent in `api-key`."""
     host = "https://r.openai.azure.com"
-    named = connect("azure/my gpt", caller=Caller(KEYS | {"AZURE_BASE_URL": host}))
-    assert named.url == f"{host}/openai/v1/chat/completions"
-    assert named.reveal_headers() == {"api-key": f"{KEY}-AZURE"}
+    connection = connect("azure/my gpt", caller=Caller(KEYS | {"AZURE_BASE_URL": host}))
+    assert connection.url == f"{host}/openai/v1/chat/completions"
+    assert connection.reveal_headers() == {"api-key": f"{KEY}-AZURE"}
     url = f"{host}/openai/deployments/d/chat/completions?api-version=2"
     assert connect(custom(url, key=Secret("k"))).reveal_headers() == {"api-key": "k"}
     error = refuse("azure/x")
@@ -295,8 +293,8 @@ def test_a_file_cannot_send_the_callers_key_elsewhere(model: ModelConfig) -> Non
     hint = f"if that host may have it, run again with `--allow-host {host}`"
     assert (error.code, error.hint) == ("E117", hint)
     if model == provided(EVIL):
-        named = "a file of the project names the host `evil.example` for your `OPENAI_API_KEY`"
-        assert error.message == f"model `m`: {named}"
+        message = "a file of the project names the host `evil.example` for your `OPENAI_API_KEY`"
+        assert error.message == f"model `m`: {message}"
 
 
 THEIRS = Caller({"OPENAI_API_KEY": "theirs"}, frozenset({"OPENAI_API_KEY"}))
@@ -456,7 +454,7 @@ def test_values_of_the_environment() -> None:
     caller = Caller({"A": " hush \n", "B": " ", "C": "theirs"}, project_names=frozenset({"C"}))
     results = [caller.find_key(name) for name in "ABC"]
     expected = [("hush", "caller"), None, ("theirs", "project")]
-    assert [one and (one.reveal(), one.origin) for one in results] == expected
+    assert [secret and (secret.reveal(), secret.origin) for secret in results] == expected
     assert "hush" not in repr(caller)
 
 
@@ -481,8 +479,8 @@ def test_a_header_of_the_file_wins_over_the_key() -> None:
 
     "" is no key.
     """
-    own = custom(LAB, key=Secret("k"), headers={"authorization": Secret("Basic z")})
-    assert connect(own).reveal_headers() == {"authorization": "Basic z"}
+    model = custom(LAB, key=Secret("k"), headers={"authorization": Secret("Basic z")})
+    assert connect(model).reveal_headers() == {"authorization": "Basic z"}
     assert connect(custom("http://h/v1", key=Secret(""))).reveal_headers() == {}
 
 
@@ -504,11 +502,9 @@ def test_headers_that_cannot_be_sent(name: str, value: str, code: str) -> None:
 
 
 def test_models_without_an_endpoint() -> None:
-    """A placeholder cannot be called, and a snippet has nothing to connect to."""
+    """A placeholder cannot be called."""
     placeholder = refuse(ModelConfig("m", None))
     assert placeholder.message == "model `m` is a placeholder: it cannot be called"
-    snippet = InferenceConfig(Snippet("infer", "def infer(messages): return 'A'"))
-    assert refuse(ModelConfig("m", snippet)).code == "E301"
 
 
 def test_what_is_given_is_what_is_set_and_the_nearer_wins() -> None:
@@ -529,8 +525,8 @@ def test_top_logprobs_ask_for_logprobs() -> None:
 
 def test_a_name_can_state_generation() -> None:
     """Every parameter can be written behind `?`."""
-    given = {"temperature": "0.5", "top_p": "1", "max_tokens": "16", "seed": "-3", "stop": "\n"}
-    texts = urlencode({**given, "logprobs": "true", "top_logprobs": "0"})
+    numbers = {"temperature": "0.5", "top_p": "1", "max_tokens": "16", "seed": "-3", "stop": "\n"}
+    texts = urlencode({**numbers, "logprobs": "true", "top_logprobs": "0"})
     result = Generation(0.5, 1, 16, -3, ("\n",), logprobs=True, top_logprobs=0)
     assert reach(f"openai/x?{texts}").generation == result
     assert reach(f"http://h/v1?{texts}#m").generation == result
@@ -569,11 +565,11 @@ def test_a_bare_name_gets_its_provider(typed: str, name: str) -> None:
 def test_every_provider_is_documented() -> None:
     """The reference has each name with its base URL and its API."""
     page = (Path(__file__).parents[3] / "docs" / "reference" / "models.md").read_text()
-    for name, one in PROVIDERS.items():
-        url = f"`{one.base_url}`"
-        if one.base_url is None:
+    for name, provider in PROVIDERS.items():
+        url = f"`{provider.base_url}`"
+        if provider.base_url is None:
             url = f"yours, in `{name.upper()}_BASE_URL`"
-        assert f"| `{name}` | {url} | `{one.api}` |" in page
+        assert f"| `{name}` | {url} | `{provider.api}` |" in page
 
 
 @pytest.mark.parametrize(
@@ -591,7 +587,10 @@ def test_a_server_of_this_machine_is_called_at_its_usual_port(name: str, port: i
     assert result.url == f"http://127.0.0.1:{port}/v1/chat/completions"
     assert (result.model, result.missing_key) == ("meta-llama/Llama-3.1-8B", None)
     assert result.reveal_headers() == {}
-    own = {f"{name.upper()}_API_KEY": "sk-own-2", f"{name.upper()}_BASE_URL": "http://127.0.0.1:77"}
-    result = connect(f"{name}/x", caller=Caller(own))
+    variables = {
+        f"{name.upper()}_API_KEY": "sk-own-2",
+        f"{name.upper()}_BASE_URL": "http://127.0.0.1:77",
+    }
+    result = connect(f"{name}/x", caller=Caller(variables))
     assert result.url == "http://127.0.0.1:77/v1/chat/completions"
     assert result.reveal_headers() == {"Authorization": "Bearer sk-own-2"}

@@ -36,7 +36,7 @@ CLOSED = NoReply("reset", "`127.0.0.1` closed the connection without a reply")
 
 @cache
 def open_authority() -> Any:  # noqa: ANN401  # of a library that is imported late
-    """Return who vouches for the endpoints of these tests."""
+    """Return the certificate authority of the endpoints of these tests."""
     return trustme.CA()
 
 
@@ -97,15 +97,15 @@ async def send(
     seconds: float = 120.0,
 ) -> list[HttpReply | NoReply]:
     """Return what requests of one client bring, one after the other."""
-    client, came = HttpClient(connection, limits or Limits()), []
+    client, reply = HttpClient(connection, limits or Limits()), []
     try:
         for request in requests:
-            came.append(await client.send(request, seconds=seconds))
+            reply.append(await client.send(request, seconds=seconds))
             for _ in range(20):  # what else the server sends has arrived by then
                 await asyncio.sleep(0)
     finally:
         await client.close()
-    return came
+    return reply
 
 
 def call_all(
@@ -140,8 +140,8 @@ def call(
     seconds: float = 120.0,
 ) -> HttpReply | NoReply:
     """Return what one request to such a server brings."""
-    (came,) = call_all(console, request, limits=limits, seconds=seconds)
-    return came
+    (reply,) = call_all(console, request, limits=limits, seconds=seconds)
+    return reply
 
 
 def call_well(console: Console) -> HttpReply:
@@ -198,9 +198,9 @@ def test_a_request_says_what_it_is(request_: HttpRequest, start: str, kind: str)
 )
 def test_broken_replies_are_told(raw: bytes, kind: str) -> None:
     """A damaged body, a connection that closes early or breaks off, or another protocol."""
-    came = call(answer_with(raw))
-    assert isinstance(came, NoReply)
-    assert came.kind == kind
+    reply = call(answer_with(raw))
+    assert isinstance(reply, NoReply)
+    assert reply.kind == kind
 
 
 @pytest.mark.parametrize(
@@ -211,12 +211,12 @@ def test_large_bodies_are_refused(request_: HttpRequest, cap: int) -> None:
     for size in (1000, 1001):
         body = b"x" * size
         for raw in (make_raw(body), b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + body):
-            came = call(answer_with(raw), request_, Limits(max_bytes=cap))
+            reply = call(answer_with(raw), request_, Limits(max_bytes=cap))
             if size == 1000:
-                assert isinstance(came, HttpReply)
-                assert came.body == body
+                assert isinstance(reply, HttpReply)
+                assert reply.body == body
             else:
-                assert came == NoReply(
+                assert reply == NoReply(
                     "too_large", "the reply of `127.0.0.1` is larger than 1000 bytes"
                 )
 
@@ -236,7 +236,7 @@ def test_time_runs_out_also_while_bytes_arrive() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "came"),
+    ("url", "reply"),
     [
         (
             "http://127.0.0.1:1/v1?key=secret",
@@ -248,9 +248,9 @@ def test_time_runs_out_also_while_bytes_arrive() -> None:
         ),
     ],
 )
-def test_nobody_there_is_said_without_the_key_or_the_path(url: str, came: NoReply) -> None:
+def test_nobody_there_is_said_without_the_key_or_the_path(url: str, reply: NoReply) -> None:
     """A closed port, and a host that nobody knows."""
-    assert asyncio.run(send(connect(url), POST, seconds=30)) == [came]
+    assert asyncio.run(send(connect(url), POST, seconds=30)) == [reply]
 
 
 def test_a_large_question_is_sent() -> None:
@@ -275,14 +275,14 @@ def call_securely(trusted_ca: str | None) -> HttpReply | NoReply:
     async def run() -> HttpReply | NoReply:
         async with serve(answer_with(make_raw(b"{}")), serve_tls()) as port:
             connection = connect(f"https://127.0.0.1:{port}/v1", trusted_ca=trusted_ca)
-            (came,) = await send(connection, POST, seconds=10)
-            return came
+            (reply,) = await send(connection, POST, seconds=10)
+            return reply
 
     return asyncio.run(run())
 
 
 def test_certificates_are_checked() -> None:
-    """One that nobody vouches for is no connection, `trusted_ca` vouches."""
+    """A certificate without a trusted authority is refused; `trusted_ca` names an authority."""
     assert call_securely(None) == NoReply(
         "certificate",
         "the certificate of `127.0.0.1` is not valid: unable to get local issuer certificate",
@@ -310,9 +310,9 @@ def test_an_error_of_the_library_shows_no_address() -> None:
         (ConnectionResetError(104, "x"), "reset"),
     ]
     for error, kind in errors:
-        came = explain_error(error, "`h`", 1.0)
-        assert came.kind == kind
-        assert "x" not in came.why.split()
+        reply = explain_error(error, "`h`", 1.0)
+        assert reply.kind == kind
+        assert "x" not in reply.why.split()
 
 
 def test_only_the_reply_itself_counts() -> None:
@@ -350,7 +350,7 @@ def test_headers_come_to_an_end() -> None:
     ],
 )
 def test_a_connection_is_used_again(raw: bytes, unasked: bytes, opened: int) -> None:
-    """Unless it is to be closed, or brings bytes that nobody asked for: those answer no
+    """Unless it is to be closed, or brings bytes that were not asked for: those answer no
     question.
     """
     seen: list[int] = []
@@ -366,7 +366,7 @@ def test_a_connection_is_used_again(raw: bytes, unasked: bytes, opened: int) -> 
                 await asyncio.sleep(0)
                 writer.write(unasked)
 
-    assert [type(one) for one in call_all(console, POST, POST, POST)] == [HttpReply] * 3
+    assert [type(reply) for reply in call_all(console, POST, POST, POST)] == [HttpReply] * 3
     assert len(seen) == opened
 
 
@@ -402,7 +402,7 @@ async def reply_after_a_timeout(reader: asyncio.StreamReader, writer: asyncio.St
 async def reply_before_the_request(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
-    """Send a reply as soon as somebody connects."""
+    """Send a reply as soon as a client connects."""
     writer.write(make_reply(b"0"))
     while question := await read_question(reader):
         writer.write(make_reply(question))
@@ -465,7 +465,7 @@ def test_a_reply_belongs_to_its_request(console: Console, replies: list[object])
     Where replies were mixed up already, all ends.
     """
     came = call_all(console, HttpRequest(b"1"), HttpRequest(b"2"), HttpRequest(b"3"))
-    texts = [one.why if isinstance(one, NoReply) else one.body or one.status for one in came]
+    texts = [end.why if isinstance(end, NoReply) else end.body or end.status for end in came]
     assert texts == replies
 
 
@@ -502,7 +502,7 @@ def test_nothing_is_sent_twice(method: Literal["GET", "POST"], is_kept: bool) ->
     *before, last = call_all(
         console, *[HttpRequest(None, method, "/v1/file")] * (1 + is_kept), seconds=10
     )
-    assert [type(one) for one in before] == [HttpReply] * is_kept
+    assert [type(reply) for reply in before] == [HttpReply] * is_kept
     assert (last, len(seen)) == (CLOSED, 1 + is_kept)
 
 
@@ -521,7 +521,7 @@ def test_no_cookies_and_no_netrc_are_sent(monkeypatch: pytest.MonkeyPatch, tmp_p
     ("connect_seconds", "seconds", "why"),
     [
         (60.0, 0.05, "no whole reply from `127.0.0.1` within 0.05 s"),
-        (0.05, 60.0, "`127.0.0.1` did not take the connection in time"),
+        (0.05, 60.0, "`127.0.0.1` did not accept the connection in time"),
     ],
 )
 def test_a_timeout_says_whose_time_it_was(connect_seconds: float, seconds: float, why: str) -> None:
@@ -592,8 +592,8 @@ def call_by_proxy(
     The proxy leads every tunnel to one endpoint; its address stands for `{}` in the environment
     value.
     """
-    told: list[bytes] = []
-    asked: list[bytes] = []
+    heads: list[bytes] = []
+    endpoint_heads: list[bytes] = []
     ports: list[int] = []
 
     async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -604,8 +604,8 @@ def call_by_proxy(
         writer.close()
 
     async def tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        told.append(await reader.readuntil(b"\r\n\r\n"))
-        if refusal or not told[-1].startswith(b"CONNECT"):
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        if refusal or not heads[-1].startswith(b"CONNECT"):
             writer.write(refusal or REPLY)
             writer.close()
             return
@@ -617,15 +617,15 @@ def call_by_proxy(
     open_authority().issue_cert(HOST).configure_cert(context)
 
     async def run() -> HttpReply | NoReply:
-        endpoint = serve(answer_with(REPLY, seen=asked), context)
+        endpoint = serve(answer_with(REPLY, seen=endpoint_heads), context)
         async with endpoint as port, serve(tunnel) as proxy_port:
             ports.append(port)
             with pytest.MonkeyPatch.context() as patch:
                 patch.setenv(variable, value.format(f"127.0.0.1:{proxy_port}"))
-                (came,) = await send(connect(url, key), POST, seconds=30)
-            return came
+                (reply,) = await send(connect(url, key), POST, seconds=30)
+            return reply
 
-    return asyncio.run(run()), told, asked
+    return asyncio.run(run()), heads, endpoint_heads
 
 
 @pytest.fixture
@@ -652,12 +652,12 @@ def test_an_endpoint_is_reached_through_a_tunnel(
     The key is inside TLS, which certificates of one's own vouch for.
     """
     monkeypatch.setenv(trusted_by, str(certificates))
-    reply, told, asked = call_by_proxy(variable)
+    reply, heads, endpoint_heads = call_by_proxy(variable)
     assert isinstance(reply, HttpReply)
-    assert told[0].startswith(f"CONNECT {HOST}:443 HTTP/1.1\r\n".encode())
-    assert KEY.encode() not in told[0]
-    assert b"proxy-authorization" not in told[0].lower()
-    assert f"Authorization: Bearer {KEY}".encode() in asked[0]
+    assert heads[0].startswith(f"CONNECT {HOST}:443 HTTP/1.1\r\n".encode())
+    assert KEY.encode() not in heads[0]
+    assert b"proxy-authorization" not in heads[0].lower()
+    assert f"Authorization: Bearer {KEY}".encode() in endpoint_heads[0]
 
 
 def test_a_proxy_is_told_its_password_and_nobody_else_is(
@@ -667,24 +667,24 @@ def test_a_proxy_is_told_its_password_and_nobody_else_is(
     monkeypatch.setenv("SSL_CERT_FILE", str(certificates))
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
-            reply, told, asked = call_by_proxy(value="http://me:pass-canary@{}")
+            reply, heads, endpoint_heads = call_by_proxy(value="http://me:pass-canary@{}")
             assert isinstance(reply, HttpReply)
-            assert b"Proxy-Authorization: Basic " + base64.b64encode(b"me:pass-canary") in told[0]
-            assert b"proxy" not in asked[0].lower()
+            assert b"Proxy-Authorization: Basic " + base64.b64encode(b"me:pass-canary") in heads[0]
+            assert b"proxy" not in endpoint_heads[0].lower()
             assert "pass-canary" not in caplog.text
-    said = [record.getMessage() for record in caplog.records]
-    assert len(said) == 2  # two proxies, each on its own port
+    warnings = [record.getMessage() for record in caplog.records]
+    assert len(warnings) == 2  # two proxies, each on its own port
     begin = "requests go through the proxy `http://***@127.0.0.1:"
-    assert all(text.startswith(begin) for text in said)
+    assert all(text.startswith(begin) for text in warnings)
 
 
 @pytest.mark.parametrize("excepted", [HOST, ".invalid", "*", f"other.example,{HOST}:443"])
 def test_a_host_in_no_proxy_needs_none(excepted: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The proxy hears nothing."""
+    """The proxy gets no request."""
     monkeypatch.setenv("no_proxy", excepted)
-    came, told, _ = call_by_proxy(url=f"https://{HOST}:443/v1")
+    came, heads, _ = call_by_proxy(url=f"https://{HOST}:443/v1")
     assert came == NoReply("connect", f"the host `{HOST}` is not known")
-    assert not told
+    assert not heads
 
 
 @pytest.mark.parametrize(
@@ -692,9 +692,9 @@ def test_a_host_in_no_proxy_needs_none(excepted: str, monkeypatch: pytest.Monkey
 )
 def test_this_machine_is_reached_without_a_proxy(url: str) -> None:
     """Whatever the environment says."""
-    came, told, _ = call_by_proxy("HTTP_PROXY", url=url, key=None)
+    came, heads, _ = call_by_proxy("HTTP_PROXY", url=url, key=None)
     assert isinstance(came, NoReply)
-    assert (came.kind, told) == ("connect", [])
+    assert (came.kind, heads) == ("connect", [])
 
 
 def test_a_key_does_not_pass_a_proxy_without_tls(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -711,17 +711,17 @@ def test_a_key_does_not_pass_a_proxy_without_tls(monkeypatch: pytest.MonkeyPatch
     assert (caught.value.code, "pass-canary" in str(caught.value)) == ("E117", False)
     with pytest.raises(SpecError, match="without TLS"):
         call_by_proxy("HTTP_PROXY", url=url)
-    reply, told, _ = call_by_proxy("HTTP_PROXY", "{}", url=url, key=None)
+    reply, heads, _ = call_by_proxy("HTTP_PROXY", "{}", url=url, key=None)
     assert isinstance(reply, HttpReply)
-    assert told[0].startswith(f"POST {url} HTTP/1.1\r\n".encode())
+    assert heads[0].startswith(f"POST {url} HTTP/1.1\r\n".encode())
 
 
 def test_a_proxy_that_refuses_is_named_as_the_reason() -> None:
     """So is one that is not there."""
     refusal = b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n"
-    came, _, asked = call_by_proxy(refusal=refusal)
+    came, _, endpoint_heads = call_by_proxy(refusal=refusal)
     assert came == NoReply("connect", f"the proxy does not connect to `{HOST}`: status 407")
-    assert not asked
+    assert not endpoint_heads
     came, _, _ = call_by_proxy(value="http://127.0.0.1:1")
     assert came == NoReply("connect", "cannot connect to the proxy: Connection refused")
 
@@ -734,7 +734,7 @@ def test_a_proxy_that_refuses_is_named_as_the_reason() -> None:
             "socks5://me:pass-canary@127.0.0.1:9",
             "cannot be used for `endpoint.invalid`",
         ),
-        ("REQUESTS_CA_BUNDLE", "/no/such/file", "which holds no certificates"),
+        ("REQUESTS_CA_BUNDLE", "/no/such/file", "which contains no certificates"),
     ],
 )
 def test_what_cannot_be_used_is_said(variable: str, value: str, reason: str) -> None:

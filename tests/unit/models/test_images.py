@@ -19,6 +19,7 @@ import polars as pl
 import pytest
 from ruamel.yaml import YAML
 from tests.samples import samples_from_frame
+from tests.servers import connect
 
 from answerkey.datasets.tables import load_table
 from answerkey.errors import SolverError, SpecError
@@ -26,7 +27,6 @@ from answerkey.models import images
 from answerkey.models.batch import write_line
 from answerkey.models.calls import Call
 from answerkey.models.config import Adapter, FunctionConfig
-from answerkey.models.connections import connect
 from answerkey.models.model import FunctionModel, LiveModel, ObjectModel, SnippetModel, open_model
 from answerkey.models.providers import AdapterApi, Connection
 from answerkey.sandbox import Snippet
@@ -156,10 +156,10 @@ def test_each_api_is_sent_the_image_in_its_own_form(api: str, folder: Path) -> N
         assert isinstance(model, LiveModel)
         with model:
             samples = load(folder / "questions.jsonl")
-            said = solver.solve(samples, model=model, facts=None, examples=None)
+            replies = solver.solve(samples, model=model, facts=None, examples=None)
         body = server.asked.requests[-1].body
     assert body == expected
-    [completion] = said
+    [completion] = replies
     assert (completion.text, completion.prompt[1]["content"][1]) == ("A", STORED)  # type: ignore[index]
 
 
@@ -179,8 +179,8 @@ def test_image_urls_of_a_generic_template_are_images(folder: Path) -> None:
     """Parts in OpenAI's form go to the chat API as they are, with `detail`, and to the others as
     well.
     """
-    told = {"url": f"data:image/png;base64,{CODED}", "detail": "low"}
-    written = [{"role": "user", "content": [{"type": "image_url", "image_url": told}]}]
+    link = {"url": f"data:image/png;base64,{CODED}", "detail": "low"}
+    written = [{"role": "user", "content": [{"type": "image_url", "image_url": link}]}]
     file = folder / "questions.jsonl"
     file.write_text(json.dumps({"written": json.dumps(written)}) + "\n", encoding="utf-8")
     [prompt] = SingleTurnSolver(GenericInput("{{ sample.written }}")).build_prompts(
@@ -219,10 +219,10 @@ def test_code_of_users_sees_the_chat_form(folder: Path) -> None:
         ObjectModel("acme/small", Package()),
         SnippetModel("mine", Snippet("infer", source)),
     ):
-        [said] = model.complete([Request("1", prompt)])
+        [reply] = model.complete([Request("1", prompt)])
         model.close()
     assert seen == [expected, expected]
-    assert said.text == f"data:image/png;base64,{CODED}"
+    assert reply.text == f"data:image/png;base64,{CODED}"
     adapter = AdapterApi(Adapter("mine", "{{ input | tojson }}", "{{ body }}"))
     assert adapter.build(Connection("n", adapter, "http://h/", "m"), prompt) == {
         "messages": expected
@@ -285,15 +285,15 @@ def test_the_first_bytes_tell_the_type(folder: Path, kind: str, raw: bytes) -> N
         ("pipe.png", "the image `pipe.png` cannot be read: there is no such file"),
         ("a\0b", "the image `a\0b` cannot be read: embedded null byte"),
         ("a" * 300, f"the image `{'a' * 80}` cannot be read: File name too long"),
-        ("a/" * 3000, f"the image `{'a/' * 40}` cannot be read: it is no path"),
+        ("a/" * 3000, f"the image `{'a/' * 40}` cannot be read: it is not a path"),
         ("../secret.png", "the image `../secret.png` is not below the folder of its dataset"),
         ("link.png", "the image `link.png` is not below the folder of its dataset"),
         ("/etc/passwd", "the image `/etc/passwd` is not below the folder of its dataset"),
         ("data:image/png,x", "the image `data:image/png,x` cannot be read: there is no such file"),
         ("data:image/svg+xml;base64,PHN2Zy8+", "is not a PNG, JPEG, GIF or WebP image"),
         ("/9j/%%%", "the image `/9j/%%%` cannot be read: Only base64 data is allowed"),
-        (3, "3 is no image"),
-        ([["circle.png"]], "['circle.png'] is no image"),
+        (3, "3 is not an image"),
+        ([["circle.png"]], "['circle.png'] is not an image"),
     ],
 )
 def test_what_is_no_image_is_an_error_of_its_row(folder: Path, value: object, message: str) -> None:
@@ -350,14 +350,14 @@ def test_only_the_user_shows_images(folder: Path) -> None:
         load(folder / "questions.jsonl"), None
     )
     assert isinstance(problem, RowError)
-    assert problem.message == "a message that is not the user's has an image"
+    assert problem.message == "only the user's messages can have images"
 
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow"])
 def test_bytes_of_a_table_are_images(tmp_path: Path, ending: str) -> None:
     """A column of bytes, the struct of Hugging Face, lists of either, and nulls among them."""
-    both = {"bytes": PNG, "path": "x.png"}
-    frame = pl.DataFrame({"image": [PNG, None], "told": [both, None], "many": [[PNG, PNG], [None]]})
+    cell = {"bytes": PNG, "path": "x.png"}
+    frame = pl.DataFrame({"image": [PNG, None], "told": [cell, None], "many": [[PNG, PNG], [None]]})
     file = tmp_path / f"rows.{ending}"
     frame.write_parquet(file) if ending == "parquet" else frame.write_ipc(file)
     for column, count in {"image": 1, "told": 1, "many": 2}.items():
@@ -375,8 +375,8 @@ def test_examples_have_images(folder: Path) -> None:
     shown.write_text('{"image": "secret.png"}\n', encoding="utf-8")
     build(folder, [{"image": "circle.png"}])
     example = InputMessage("user", (ImagePart("{{ example.image }}"),), for_each="examples")
-    own = InputMessage("user", (ImagePart("{{ sample.image }}"),))
-    solver = SingleTurnSolver(ChatInput((example, own)), examples=Examples("shown", 1))
+    question = InputMessage("user", (ImagePart("{{ sample.image }}"),))
+    solver = SingleTurnSolver(ChatInput((example, question)), examples=Examples("shown", 1))
     [prompt] = solver.build_prompts(load(folder / "questions.jsonl"), load(shown))
     assert prompt == [{"role": "user", "content": [STORED]}] * 2
     lost = SingleTurnSolver(

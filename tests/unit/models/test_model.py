@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.servers import connect
 
 from answerkey.errors import SolverError, SpecError, listing
 from answerkey.models import model
@@ -21,7 +22,7 @@ from answerkey.models.builtin import (
     STYLES,
     remove_options,
 )
-from answerkey.models.calls import Budget, Event, Finished, MemoryLedger, Remembered
+from answerkey.models.calls import Budget, Event, Finished, MemoryLedger, Reused
 from answerkey.models.config import (
     OPTIONS_HINT,
     Caller,
@@ -29,14 +30,13 @@ from answerkey.models.config import (
     ModelConfig,
     ProviderConfig,
     Secret,
-    missing_parts,
+    missing_facts,
 )
-from answerkey.models.connections import connect
 from answerkey.models.model import LiveModel, SnippetModel, open_model
 from answerkey.reader import read
 from answerkey.sandbox import Snippet
 from answerkey.testing import TestServer
-from answerkey.types import Completion, CompletionStatus, Known, Request
+from answerkey.types import Completion, CompletionStatus, Request, SampleFacts
 
 CHOICES = ["A", "B", "C", "D"]
 
@@ -75,7 +75,7 @@ WORDS = ["the sea the sea", "A red Planet", "moon", "none"]
 
 
 @pytest.mark.parametrize(
-    ("name", "known", "text"),
+    ("name", "facts", "text"),
     [
         # The constant model says its choice, `A` if none is given, and needs to know nothing.
         ("constant?choice=B", {}, "B"),
@@ -96,14 +96,14 @@ WORDS = ["the sea the sea", "A red Planet", "moon", "none"]
         ("simulated?accuracy=0&style=bare", {"choices": ["B", "C"], "options": None}, "B"),
     ],
 )
-def test_what_a_built_in_model_says(name: str, known: dict[str, object], text: str) -> None:
+def test_what_a_built_in_model_says(name: str, facts: dict[str, object], text: str) -> None:
     """To two samples alike."""
-    assert [one.text for one in ask_builtin(f"builtin/{name}", number=2, **known)] == [text] * 2
+    assert [reply.text for reply in ask_builtin(f"builtin/{name}", number=2, **facts)] == [text] * 2
 
 
 def test_random_draws_each_choice_alike() -> None:
     """Each of K choices is drawn in about one K-th of the samples."""
-    counts = Counter(one.text for one in ask_builtin("builtin/random", number=4000))
+    counts = Counter(reply.text for reply in ask_builtin("builtin/random", number=4000))
     assert set(counts) == set(CHOICES)
     assert all(900 < count < 1100 for count in counts.values())
 
@@ -111,8 +111,8 @@ def test_random_draws_each_choice_alike() -> None:
 def test_random_is_the_same_for_the_same_seed() -> None:
     """The draw depends on seed and sample id: literal draws, so that a change is noticed."""
     for seed, drawn in enumerate(("DBBDBBDCCDDD", "DADCACDADBDB")):
-        said = ask_builtin(f"builtin/random?seed={seed}", number=12)
-        assert "".join(str(one.text) for one in said) == drawn
+        replies = ask_builtin(f"builtin/random?seed={seed}", number=12)
+        assert "".join(str(reply.text) for reply in replies) == drawn
 
 
 @pytest.mark.parametrize("name", ["random?seed=5", "simulated", "longest", "overlap"])
@@ -132,8 +132,8 @@ def test_every_trial_is_drawn_anew(name: str) -> None:
     """
     opened = open_model(f"builtin/{name}")
     questions = [Request(f"s{i}", [], CHOICES, None, "A", "x") for i in range(40)]
-    asked = [[replace(question, trial=n) for question in questions] for n in range(3)]
-    trials = [opened.complete(requests) for requests in asked]
+    requests_by_trial = [[replace(question, trial=n) for question in questions] for n in range(3)]
+    trials = [opened.complete(requests) for requests in requests_by_trial]
     assert trials[0] == opened.complete(questions)
     assert trials[0] != trials[1] != trials[2] != trials[0]
     assert opened.complete([replace(question, trial=2) for question in questions]) == trials[2]
@@ -141,8 +141,8 @@ def test_every_trial_is_drawn_anew(name: str) -> None:
 
 def test_ties_are_drawn() -> None:
     """Options of the same length are drawn among, so that no position is favoured."""
-    said = ask_builtin("builtin/longest", number=60, options=["ab", "x", "cd", "ef"])
-    assert {one.text for one in said} == {"A", "C", "D"}
+    replies = ask_builtin("builtin/longest", number=60, options=["ab", "x", "cd", "ef"])
+    assert {reply.text for reply in replies} == {"A", "C", "D"}
 
 
 def test_options_are_removed_as_whole_words_and_once() -> None:
@@ -157,7 +157,7 @@ TRUTH_HINT = "give the task a scorer with a ground truth, such as `string_equals
 
 
 @pytest.mark.parametrize(
-    ("names", "known", "message", "hint"),
+    ("names", "facts", "message", "hint"),
     [
         (["longest", "overlap"], {"options": None}, "has none", OPTIONS_HINT),
         (["longest", "overlap"], {"options": ["one"]}, "has 1 for 4 choices", OPTIONS_HINT),
@@ -167,12 +167,12 @@ TRUTH_HINT = "give the task a scorer with a ground truth, such as `string_equals
     ],
 )
 def test_what_a_model_lacks_is_told(
-    names: list[str], known: dict[str, Any], message: str, hint: str
+    names: list[str], facts: dict[str, Any], message: str, hint: str
 ) -> None:
     """A model that reads option texts, choices or the key says where they come from."""
     for name in names:
         with pytest.raises(SpecError) as caught:
-            ask_builtin(f"builtin/{name}", **known)
+            ask_builtin(f"builtin/{name}", **facts)
         assert (caught.value.code, caught.value.hint) == ("E301", hint)
         assert caught.value.message.endswith(f"sample `0` {message}")
 
@@ -200,7 +200,7 @@ def test_mixed_style_has_the_documented_shares() -> None:
     answers = ask_builtin("builtin/simulated", number=5000)
     refused = [answer for answer in answers if answer.status is CompletionStatus.REFUSED]
     assert 70 < len(refused) < 130
-    assert all(one.text is None and one.reply and one.reply["refusal"] for one in refused)
+    assert all(reply.text is None and reply.reply and reply.reply["refusal"] for reply in refused)
     assert 2150 < sum(answer.text in set(CHOICES) for answer in answers) < 2350
     assert 30 < sum(answer.text is not None and not answer.text.strip() for answer in answers) < 75
 
@@ -217,7 +217,7 @@ def test_every_simulated_answer_can_be_read() -> None:
 
 
 SERVED = (
-    "say who serves it: on this machine `ollama/{0}`, `vllm/{0}`, `lmstudio/{0}`, `llamacpp/{0}`, "
+    "name its provider: on this machine `ollama/{0}`, `vllm/{0}`, `lmstudio/{0}`, `llamacpp/{0}`, "
     "`sglang/{0}`; elsewhere `openai/…`, `anthropic/…`, `gemini/…`, `azure/…` and 16 more; "
     "any: `http://HOST/v1#{0}`"
 )
@@ -298,8 +298,11 @@ class PackageOwn:
         self.sizes.append(len(questions))
         if self.name.endswith("broken"):
             raise RuntimeError("out of memory")
-        said = [Completion(f"{one.sample_id} {one.truth} {one.trial}") for one in questions]
-        return said[:-1] if self.name.endswith("short") else said
+        replies = [
+            Completion(f"{question.sample_id} {question.truth} {question.trial}")
+            for question in questions
+        ]
+        return replies[:-1] if self.name.endswith("short") else replies
 
 
 def open_own(monkeypatch: pytest.MonkeyPatch, name: str, load: Any = PackageOwn) -> Any:  # noqa: ANN401 - a class or a function
@@ -317,10 +320,10 @@ def test_batches_for_a_packages_model_are_kept(monkeypatch: pytest.MonkeyPatch) 
     opened = open_own(monkeypatch, "small")
     assert (opened.is_simulated, opened.needs) == (True, {"truth"})
     questions = [Request(f"s{number}", [], truth="B") for number in range(2_300)]
-    said = opened.complete(questions, trial=2)
+    replies = opened.complete(questions, trial=2)
     assert opened.model.sizes == [1_000, 1_000, 300]
-    assert [one.text for one in said] == [f"s{number} B 2" for number in range(2_300)]
-    assert {one.source for one in said} == {"live"}
+    assert [reply.text for reply in replies] == [f"s{number} B 2" for number in range(2_300)]
+    assert {reply.source for reply in replies} == {"live"}
     new = Request("new", [], truth="A")
     assert opened.complete([*questions, new], trial=2)[-1].text == "new A 2"
     assert opened.model.sizes[3:] == [1]
@@ -332,8 +335,8 @@ def test_what_a_packages_model_raises_fails_its_batch(monkeypatch: pytest.Monkey
     Once 50 calls have failed, it is not asked any more.
     """
     opened = open_own(monkeypatch, "broken")
-    said = opened.complete([Request("1", []), Request("2", [])])
-    assert [(one.status, one.error) for one in said] == [
+    replies = opened.complete([Request("1", []), Request("2", [])])
+    assert [(reply.status, reply.error) for reply in replies] == [
         (CompletionStatus.ERROR, "RuntimeError: out of memory")
     ] * 2
     with pytest.raises(SolverError, match="the first 60 calls of `acme/broken` all failed"):
@@ -343,7 +346,7 @@ def test_what_a_packages_model_raises_fails_its_batch(monkeypatch: pytest.Monkey
 def test_a_packages_model_must_answer_every_question(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer completions than questions cannot be put in order: E306."""
     with pytest.raises(
-        SolverError, match="`acme/short` gave 1 completions for 2 questions"
+        SolverError, match="`acme/short` returned 1 completions for 2 questions"
     ) as caught:
         open_own(monkeypatch, "short").complete([Request("1", []), Request("2", [])])
     assert caught.value.code == "E306"
@@ -358,16 +361,16 @@ def test_a_package_may_bring_a_function(monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch, "f", lambda name: lambda messages: f"{name}: {messages[0]['content']}"
     )
     assert (opened.name, opened.is_function) == ("acme/f", False)
-    (said,) = opened.complete([Request("1", [{"role": "user", "content": "hi"}])])
-    assert said.text == "acme/f: hi"
+    (reply,) = opened.complete([Request("1", [{"role": "user", "content": "hi"}])])
+    assert reply.text == "acme/f: hi"
 
 
 def test_missing_parts_are_those_that_only_a_scorer_knows() -> None:
     """Without a scorer's knowledge a baseline lacks choices, the simulator also the truth."""
-    assert missing_parts(open_model("builtin/overlap"), None) == {"choices"}
-    assert missing_parts(open_model("builtin/simulated"), None) == {"choices", "truth"}
-    assert missing_parts(open_model("builtin/constant"), None) == frozenset()
-    assert missing_parts(open_model("builtin/random"), Known([], [], [])) == frozenset()
+    assert missing_facts(open_model("builtin/overlap"), None) == {"choices"}
+    assert missing_facts(open_model("builtin/simulated"), None) == {"choices", "truth"}
+    assert missing_facts(open_model("builtin/constant"), None) == frozenset()
+    assert missing_facts(open_model("builtin/random"), SampleFacts([], [], [])) == frozenset()
 
 
 def test_docs_name_every_model_parameter_and_share() -> None:
@@ -393,7 +396,7 @@ def ask(*texts: str) -> list[Request]:
 
 
 def open_live(name: str, **environment: str) -> LiveModel:
-    """Return a live model; it is closed by whoever uses it."""
+    """Return a live model, which the test closes."""
     model = open_model(name, caller=Caller(environment))
     assert isinstance(model, LiveModel)
     return model
@@ -437,16 +440,15 @@ def test_what_is_known_is_not_asked() -> None:
             model.complete([question, replace(question, trial=1), replace(question, trial=1)])
             model.complete([question], trial=1)
         assert server.asked.total == 2
-    assert list(map(type, events)) == [Finished, Remembered]
+    assert list(map(type, events)) == [Finished, Reused]
 
 
 def test_a_missing_key_stops_before_anything_is_asked() -> None:
     """A provider is not asked without its key."""
     model = LiveModel(connect(ModelConfig("openai/m", ProviderConfig("openai", "m"))))
     for action in (model.require_ready, lambda: model.complete(ask("q"))):
-        with pytest.raises(SpecError) as caught:
+        with pytest.raises(SpecError, match=r"^error\[E117\]"):
             action()
-        assert caught.value.code == "E117"
 
 
 def open_snippet(source: str, **environment: str) -> SnippetModel:
@@ -471,7 +473,7 @@ def test_a_snippet_answers() -> None:
     model = open_snippet(source)
     result = model.complete(ask("a", "refuse", "whole", "nothing", "a"))
     model.close()
-    assert [(one.text, one.status) for one in result] == [
+    assert [(reply.text, reply.status) for reply in result] == [
         ("A", OK),
         (None, REFUSED),
         ("W", OK),
@@ -496,7 +498,7 @@ def test_a_snippet_that_fails_on_a_sample_fails_there_alone() -> None:
     model = open_snippet(source, WHERE="hush-canary")
     result = model.complete(ask("good", "bad", "odd", "fine"))
     model.close()
-    assert [one.status for one in result] == [OK, ERROR, ERROR, OK]
+    assert [reply.status for reply in result] == [OK, ERROR, ERROR, OK]
     assert "ValueError: with ***" in str(result[1].error)
     assert "canary" not in repr([*result, model])
 
@@ -513,7 +515,7 @@ def test_a_key_that_a_snippet_says_is_hidden_and_its_other_values_are_not() -> N
     model = open_snippet(source, MY_API_KEY="sk-canary-1", MODEL="large", MY_AUTH_KEY="A")
     result = model.complete(ask("plain", "message"))
     model.close()
-    assert [one.text for one in result] == ["*** large A"] * 2
+    assert [reply.text for reply in result] == ["*** large A"] * 2
     assert "canary" not in repr(result)
 
 
@@ -539,10 +541,11 @@ def test_answers_of_a_snippet_are_kept() -> None:
     model.close()
     assert caught.value.code == "E305"
     assert len(ledger.kept) == 2
-    assert list(map(type, events)) == [Finished, Finished, Remembered, Remembered]
+    assert list(map(type, events)) == [Finished, Finished, Reused, Reused]
 
 
 def test_another_snippet_is_another_model() -> None:
     """The identity is that of the text that runs."""
-    one, two = (open_snippet(f"def infer(messages): return '{text}'") for text in "AB")
-    assert one.identity == open_snippet("def infer(messages): return 'A'").identity != two.identity
+    first, second = (open_snippet(f"def infer(messages): return '{text}'") for text in "AB")
+    again = open_snippet("def infer(messages): return 'A'")
+    assert first.identity == again.identity != second.identity

@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.servers import connect
 
 from answerkey.errors import SpecError
 from answerkey.models.config import Caller, Generation
-from answerkey.models.connections import connect
 from answerkey.models.model import LiveModel, open_model
 from answerkey.testing import TestServer
 from answerkey.types import Request
@@ -26,8 +26,8 @@ def send(name: str, **environment: str) -> dict[str, object]:
         model = open_model(name.format(url=server.url, root=server.root), caller=Caller(values))
         assert isinstance(model, LiveModel)
         with model:
-            (said,) = model.complete([Request("1", ASK)])
-        assert said.text == "A"
+            (reply,) = model.complete([Request("1", ASK)])
+        assert reply.text == "A"
         body = server.asked.requests[-1].body
         assert body is not None
         return dict(body)
@@ -77,8 +77,8 @@ def refuse(name: str) -> SpecError:
 def test_what_an_api_lacks_is_named_with_it(name: str, api: str, parameter: str) -> None:
     """The error names the API and the parameter; nothing is dropped."""
     error = refuse(name)
-    said = f"model `{name}`: the API `{api}` does not take `{parameter}`"
-    assert (error.code, error.message) == ("E108", said)
+    message = f"model `{name}`: the API `{api}` does not take `{parameter}`"
+    assert (error.code, error.message) == ("E108", message)
     assert "`extra_body`" in str(error.hint)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from answerkey.models.calls import charge_completion
+from answerkey.models.calls import completion_cost
 from answerkey.models.config import FunctionConfig, Generation, ModelConfig, Price
 from answerkey.models.logprobs import measure_continuation, read_positions
 from answerkey.models.model import open_model
@@ -20,14 +20,14 @@ from answerkey.models.providers import APIS, Connection
 from answerkey.models.responses import (
     DEPTH,
     RAW_BYTES,
-    find_complaint,
+    find_error_message,
     is_trace,
+    parse_anthropic,
+    parse_chat,
+    parse_gemini,
+    parse_text,
     read_body,
     read_message,
-    take_anthropic,
-    take_chat,
-    take_gemini,
-    take_text,
 )
 from answerkey.models.retry import HttpReply, RetryVerdict, judge
 from answerkey.scorers import judge as score
@@ -43,7 +43,7 @@ def say(content: object, **more: object) -> dict[str, object]:
     return {"role": "assistant", "content": content, **more}
 
 
-def read(value: object, take: Take = take_chat, *, status: int = 200) -> Completion:
+def read(value: object, take: Take = parse_chat, *, status: int = 200) -> Completion:
     """Return what a body says that is the JSON of a value."""
     return read_body(status, json.dumps(value).encode(), take)
 
@@ -148,17 +148,17 @@ def test_what_is_no_answer_has_no_text() -> None:
     All else is NO_TEXT.
     """
     for messages, status in ((REFUSALS, REFUSED), (WITHOUT_TEXT, NO_TEXT)):
-        results = [(one.text, one.status) for one in map(read_message, messages)]
+        results = [(reply.text, reply.status) for reply in map(read_message, messages)]
         assert results == [(None, status)] * len(messages)
 
 
 def test_exchange_keeps_what_was_asked() -> None:
     """Of a list of messages, those before the last of the assistant are the prompt."""
-    asked = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Which?"}]
-    assert read_message([*asked, say("B")]).prompt == asked
-    assert read_message({"messages": [*asked, say("B")]}).prompt == asked
+    prompt = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Which?"}]
+    assert read_message([*prompt, say("B")]).prompt == prompt
+    assert read_message({"messages": [*prompt, say("B")]}).prompt == prompt
     output = {"choices": [{"message": say("B")}]}
-    assert read_message({"output": output, "messages": [*asked, say("B")]}).prompt == asked
+    assert read_message({"output": output, "messages": [*prompt, say("B")]}).prompt == prompt
 
 
 def test_half_surrogates_are_mended() -> None:
@@ -220,7 +220,7 @@ BAD_CHOICES: list[tuple[dict[str, object], str]] = [
     ({"message": {"content": 2}}, f"{NO_PARTS}int"),
     ({"message": {"content": {"text": "B"}}}, f"{NO_PARTS}dict"),
     ({"message": {"content": [2]}}, "a part of the content has no text"),
-    ({"message": USER}, "the message is of the role 'user', not the assistant's"),
+    ({"message": USER}, "the message has the role 'user', not `assistant`"),
     ({"error": {"message": "cut"}, "message": REPLY}, "the endpoint reports an error: cut"),
     (
         {"finish_reason": "error", "message": REPLY},
@@ -241,11 +241,11 @@ BAD_CHOICES: list[tuple[dict[str, object], str]] = [
         (b'{"choices": [{"message": {"content": "\xff"}}]}', "the body is not UTF-8"),
         (b"[" * 100_000, "the body is not JSON"),
         (b'{"usage": ' + b"9" * 5000 + b"}", "the body is not JSON"),
-        (b"[]", "the body is JSON, but no object: list"),
+        (b"[]", "the body is JSON, but not an object: list"),
         (b"{}", "the body has no `choices`"),
-        (b'{"choices": null}', "`choices` is no list"),
-        (b'{"choices": {"0": 1}}', "`choices` is no list"),
-        (b'{"choices": ["B"]}', "the first of `choices` is no object"),
+        (b'{"choices": null}', "`choices` is not a list"),
+        (b'{"choices": {"0": 1}}', "`choices` is not a list"),
+        (b'{"choices": ["B"]}', "the first entry of `choices` is not an object"),
         (b'{"choices": [{"text": "B"}]}', "the first choice has no `message`"),
         (b'{"choices": [{"message": "B"}]}', "the first choice has no `message`"),
         (b'{"error": "overloaded"}', "the endpoint reports an error: overloaded"),
@@ -260,7 +260,7 @@ def test_what_cannot_be_read_is_an_error_with_its_body(body: bytes, reason: str)
     """A body that is not what the API promises is an ERROR with the reason and the body, never an
     answer.
     """
-    completion = read_body(200, body, take_chat)
+    completion = read_body(200, body, parse_chat)
     assert (completion.text, completion.status, completion.error) == (None, ERROR, reason)
     assert completion.raw == (body[:RAW_BYTES].decode(errors="replace") or None)
 
@@ -285,7 +285,7 @@ def test_a_status_that_is_no_answer_is_an_error(status: int, body: bytes, reason
 
     The message of the body is kept.
     """
-    completion = read_body(status, body, take_chat)
+    completion = read_body(status, body, parse_chat)
     assert (completion.text, completion.status) == (None, ERROR)
     assert str(completion.error).startswith(reason)
 
@@ -293,11 +293,11 @@ def test_a_status_that_is_no_answer_is_an_error(status: int, body: bytes, reason
 def test_long_complaints_and_bodies_are_cut() -> None:
     """A reason is one short line, a raw body at most 64 kB, cut between characters."""
     completion = read_body(
-        500, json.dumps({"error": "é" * 900_00}, ensure_ascii=False).encode(), take_chat
+        500, json.dumps({"error": "é" * 900_00}, ensure_ascii=False).encode(), parse_chat
     )
     assert len(str(completion.error)) == 501
     assert len(str(completion.raw).encode()) in {RAW_BYTES, RAW_BYTES - 1}
-    assert len(str(read_body(200, b"\xff" * 100_000, take_chat).raw).encode()) <= RAW_BYTES
+    assert len(str(read_body(200, b"\xff" * 100_000, parse_chat).raw).encode()) <= RAW_BYTES
 
 
 @pytest.mark.parametrize("part", [b"[],", b"{},", b"1,", b'"a",'])
@@ -307,9 +307,9 @@ def test_a_body_of_too_many_parts_is_not_read(part: bytes) -> None:
     Asking again would bring no better one.
     """
     body = b'{"choices": [' + part * 1_000_001 + b"1]}"
-    told = read_body(200, body, take_chat)
-    assert (told.status, told.error) == (ERROR, "the body has more than a million parts")
-    assert judge(HttpReply(200, {}, body), lambda *_: told).verdict is RetryVerdict.FAILED
+    reply = read_body(200, body, parse_chat)
+    assert (reply.status, reply.error) == (ERROR, "the body has more than a million parts")
+    assert judge(HttpReply(200, {}, body), lambda *_: reply).verdict is RetryVerdict.FAILED
 
 
 def test_a_long_text_is_no_body_of_many_parts() -> None:
@@ -352,17 +352,17 @@ CONNECTION = Connection("m", APIS["chat"], "http://h/v1", "m")
 def test_thoughts_are_apart_in_whatever_form_they_come(message: dict[str, object]) -> None:
     """The text is the answer, and the thoughts stand beside it; every rule sees the answer alone.
 
-    A text that holds them is kept as it came, and with `thinking: keep` it is the answer.
+    A text that holds them is kept as it reply, and with `thinking: keep` it is the answer.
     """
     body = json.dumps({"choices": [{"message": message}]}).encode()
-    said = CONNECTION.read(200, body)
-    assert (said.text, said.reasoning) == ("B", "A?")
+    reply = CONNECTION.read(200, body)
+    assert (reply.text, reply.reasoning) == ("B", "A?")
     for rule in RULES:
-        assert score(said, ["A", "B"], "B", rule).values == {"is_correct": 1.0}
+        assert score(reply, ["A", "B"], "B", rule).values == {"is_correct": 1.0}
     content = message["content"]
     if isinstance(content, str) and content != "B":
         kept = replace(CONNECTION, generation=Generation(thinking="keep"))
-        assert (said.raw, kept.read(200, body).text) == (content, content)
+        assert (reply.raw, kept.read(200, body).text) == (content, content)
         assert kept.identity != CONNECTION.identity
         assert kept.build([USER]) == CONNECTION.build([USER])
 
@@ -394,9 +394,9 @@ RULES = ("first_character", "first_character_literal", "leading_label", "stated_
 )
 def test_a_reply_that_ends_in_its_thoughts_has_its_own_reason(body: object, reason: str) -> None:
     """Whatever the rule, and also where thoughts are only counted; other silence has its own."""
-    said = CONNECTION.read(200, json.dumps(body).encode())
+    reply = CONNECTION.read(200, json.dumps(body).encode())
     for rule in RULES if reason == CUT else RULES[:1]:
-        assert score(said, ["A", "B"], "B", rule).metadata["validity_reason"] == reason
+        assert score(reply, ["A", "B"], "B", rule).metadata["validity_reason"] == reason
 
 
 def test_functions_and_recorded_messages_have_thoughts_too() -> None:
@@ -406,8 +406,8 @@ def test_functions_and_recorded_messages_have_thoughts_too() -> None:
     """
     text = "<think>A?</think>B"
     model = open_model(ModelConfig("f", FunctionConfig(lambda _: text)))
-    (said,) = model.complete([Request("1", [USER])])
-    assert (said.text, said.reasoning) == ("B", "A?")
+    (reply,) = model.complete([Request("1", [USER])])
+    assert (reply.text, reply.reasoning) == ("B", "A?")
     assert read_message(say(text)).text == text
 
 
@@ -428,9 +428,9 @@ def test_logprobs_are_kept() -> None:
     """
     first = b'{"message": {"content": "B"}, "logprobs": {"content": [{"logprob": -1e999}]}}'
     body = b'{"choices": [' + first + b"]}"
-    assert read_body(200, body, take_chat).logprobs == {"content": [{"logprob": None}]}
+    assert read_body(200, body, parse_chat).logprobs == {"content": [{"logprob": None}]}
     choice = {"text": "B", "logprobs": {"token_logprobs": [-0.5]}}
-    assert read({"choices": [choice]}, take_text).logprobs == {"token_logprobs": [-0.5]}
+    assert read({"choices": [choice]}, parse_text).logprobs == {"token_logprobs": [-0.5]}
 
 
 def block(text: object) -> dict[str, object]:
@@ -446,9 +446,9 @@ def message(*content: object, stop: str = "end_turn") -> dict[str, object]:
 
 def candidate(*parts: object, finish: str = "STOP", **more: object) -> dict[str, object]:
     """Return an answer of Gemini's API."""
-    one = {"content": {"role": "model", "parts": list(parts)}, "finishReason": finish}
+    first = {"content": {"role": "model", "parts": list(parts)}, "finishReason": finish}
     usage = {"promptTokenCount": 4, "candidatesTokenCount": 2, "thoughtsTokenCount": 9}
-    return {"candidates": [one | more], "usageMetadata": usage}
+    return {"candidates": [first | more], "usageMetadata": usage}
 
 
 TOOL = {"type": "tool_use"}
@@ -460,39 +460,39 @@ FILTERED_TEXT = {"choices": [{"text": "", "finish_reason": "content_filter"}]}
     ("take", "body", "text", "status", "finish"),
     [
         # A text completion is the `text` of its first choice.
-        (take_text, {"choices": [{"text": " B", "finish_reason": "stop"}]}, " B", OK, "stop"),
-        (take_text, {"choices": [{"text": ""}]}, "", OK, None),
-        (take_text, {"choices": [{"text": None}]}, None, NO_TEXT, None),
-        (take_text, {"choices": []}, None, NO_TEXT, None),
-        (take_text, FILTERED_TEXT, None, REFUSED, "content_filter"),
-        (take_text, {"choices": [{"text": 2}]}, None, ERROR, None),
-        (take_text, chat("B"), None, ERROR, None),
+        (parse_text, {"choices": [{"text": " B", "finish_reason": "stop"}]}, " B", OK, "stop"),
+        (parse_text, {"choices": [{"text": ""}]}, "", OK, None),
+        (parse_text, {"choices": [{"text": None}]}, None, NO_TEXT, None),
+        (parse_text, {"choices": []}, None, NO_TEXT, None),
+        (parse_text, FILTERED_TEXT, None, REFUSED, "content_filter"),
+        (parse_text, {"choices": [{"text": 2}]}, None, ERROR, None),
+        (parse_text, chat("B"), None, ERROR, None),
         # Of Anthropic's API the text blocks are the answer.
-        (take_anthropic, message(block("B")), "B", OK, "stop"),
-        (take_anthropic, message(block("B"), stop="max_tokens"), "B", OK, "length"),
-        (take_anthropic, message(block("B"), block("C")), "B\nC", OK, "stop"),
-        (take_anthropic, message(TOOL, stop="tool_use"), None, NO_TEXT, "tool_calls"),
-        (take_anthropic, message(), None, NO_TEXT, "stop"),
-        (take_anthropic, message(block("I"), stop="refusal"), None, REFUSED, "content_filter"),
-        (take_anthropic, message({"type": "text"}), None, ERROR, None),
-        (take_anthropic, message(block(1)), None, ERROR, None),
-        (take_anthropic, {"type": "message", "content": "B"}, "B", OK, None),
-        (take_anthropic, {"type": "message"}, None, ERROR, None),
-        (take_anthropic, {"type": "error", "error": {"message": "busy"}}, None, ERROR, None),
+        (parse_anthropic, message(block("B")), "B", OK, "stop"),
+        (parse_anthropic, message(block("B"), stop="max_tokens"), "B", OK, "length"),
+        (parse_anthropic, message(block("B"), block("C")), "B\nC", OK, "stop"),
+        (parse_anthropic, message(TOOL, stop="tool_use"), None, NO_TEXT, "tool_calls"),
+        (parse_anthropic, message(), None, NO_TEXT, "stop"),
+        (parse_anthropic, message(block("I"), stop="refusal"), None, REFUSED, "content_filter"),
+        (parse_anthropic, message({"type": "text"}), None, ERROR, None),
+        (parse_anthropic, message(block(1)), None, ERROR, None),
+        (parse_anthropic, {"type": "message", "content": "B"}, "B", OK, None),
+        (parse_anthropic, {"type": "message"}, None, ERROR, None),
+        (parse_anthropic, {"type": "error", "error": {"message": "busy"}}, None, ERROR, None),
         # Of Gemini's API the text of the first candidate is; a blocked prompt is a refusal.
-        (take_gemini, candidate({"text": "B"}), "B", OK, "stop"),
-        (take_gemini, candidate({"text": "B"}, finish="MAX_TOKENS"), "B", OK, "length"),
-        (take_gemini, {"candidates": [{"finishReason": "MAX_TOKENS"}]}, None, NO_TEXT, "length"),
-        (take_gemini, FILTERED, None, REFUSED, "content_filter"),
-        (take_gemini, candidate({"functionCall": {"name": "f"}}), None, NO_TEXT, "stop"),
-        (take_gemini, {"candidates": []}, None, NO_TEXT, None),
-        (take_gemini, {"promptFeedback": {"blockReason": "SAFETY"}}, None, REFUSED, None),
-        (take_gemini, {"candidates": [{"content": {"parts": "B"}}]}, None, ERROR, None),
-        (take_gemini, {"candidates": [{"content": "B"}]}, None, ERROR, None),
-        (take_gemini, candidate("B"), None, ERROR, None),
-        (take_gemini, candidate({"text": 1}), None, ERROR, None),
-        (take_gemini, {}, None, ERROR, None),
-        (take_gemini, {"error": {"code": 429, "message": "quota"}}, None, ERROR, None),
+        (parse_gemini, candidate({"text": "B"}), "B", OK, "stop"),
+        (parse_gemini, candidate({"text": "B"}, finish="MAX_TOKENS"), "B", OK, "length"),
+        (parse_gemini, {"candidates": [{"finishReason": "MAX_TOKENS"}]}, None, NO_TEXT, "length"),
+        (parse_gemini, FILTERED, None, REFUSED, "content_filter"),
+        (parse_gemini, candidate({"functionCall": {"name": "f"}}), None, NO_TEXT, "stop"),
+        (parse_gemini, {"candidates": []}, None, NO_TEXT, None),
+        (parse_gemini, {"promptFeedback": {"blockReason": "SAFETY"}}, None, REFUSED, None),
+        (parse_gemini, {"candidates": [{"content": {"parts": "B"}}]}, None, ERROR, None),
+        (parse_gemini, {"candidates": [{"content": "B"}]}, None, ERROR, None),
+        (parse_gemini, candidate("B"), None, ERROR, None),
+        (parse_gemini, candidate({"text": 1}), None, ERROR, None),
+        (parse_gemini, {}, None, ERROR, None),
+        (parse_gemini, {"error": {"code": 429, "message": "quota"}}, None, ERROR, None),
     ],
 )
 def test_answers_of_other_apis(
@@ -507,50 +507,50 @@ ODD_COUNTS: list[object] = [10**30, 2**62, -5, 1.5, "many", True, [1]]
 #: Usage as it comes: prompt, completion, reasoning, cached, written.
 COUNTS: list[tuple[Take, dict[str, object], tuple[int | None, ...]]] = [
     (  # OpenAI: the completion's tokens include those of the thoughts, the prompt's the cached ones
-        take_chat,
+        parse_chat,
         {"prompt_tokens": 1200, "completion_tokens": 50, "total_tokens": 1250,
          "prompt_tokens_details": {"cached_tokens": 1024, "audio_tokens": 0},
          "completion_tokens_details": {"reasoning_tokens": 40}},
         (1200, 50, 40, 1024, None),
     ),
     (  # xAI: thoughts apart from the completion
-        take_chat,
+        parse_chat,
         {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 150,
          "completion_tokens_details": {"reasoning_tokens": 40}},
         (100, 50, 40, None, None),
     ),
     (  # DeepSeek
-        take_chat,
+        parse_chat,
         {"prompt_tokens": 100, "completion_tokens": 5, "prompt_cache_hit_tokens": 64},
         (100, 5, None, 64, None),
     ),
     (  # OpenRouter, for a model whose cache is written to
-        take_chat,
+        parse_chat,
         {"prompt_tokens": 9,
          "prompt_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 8}},
         (9, None, None, 0, 8),
     ),
-    (take_text, {"prompt_tokens": 100, "completion_tokens": 5}, (100, 5, None, None, None)),
+    (parse_text, {"prompt_tokens": 100, "completion_tokens": 5}, (100, 5, None, None, None)),
     (  # cached tokens apart from `input_tokens`; thoughts are output
-        take_anthropic,
+        parse_anthropic,
         {"input_tokens": 40, "cache_creation_input_tokens": 100,
          "cache_read_input_tokens": 1000, "output_tokens": 50},
         (1140, 50, None, 1000, 100),
     ),
     (  # thoughts apart from the candidates
-        take_gemini,
+        parse_gemini,
         {"promptTokenCount": 1200, "cachedContentTokenCount": 1024,
          "candidatesTokenCount": 10, "thoughtsTokenCount": 40},
         (1200, 50, 40, 1024, None),
     ),
-    (take_gemini, {"promptTokenCount": 12, "thoughtsTokenCount": 40}, (12, 40, 40, None, None)),
-    (take_chat, {"prompt_tokens_details": {"cached_tokens": "many"}}, (None,) * 5),
+    (parse_gemini, {"promptTokenCount": 12, "thoughtsTokenCount": 40}, (12, 40, 40, None, None)),
+    (parse_chat, {"prompt_tokens_details": {"cached_tokens": "many"}}, (None,) * 5),
     *(
-        (take_chat, {"prompt_tokens": count, "completion_tokens": 2}, (None, 2, None, None, None))
+        (parse_chat, {"prompt_tokens": count, "completion_tokens": 2}, (None, 2, None, None, None))
         for count in ODD_COUNTS
     ),
-    (take_chat, {"completion_tokens": 9, "reasoning_tokens": "x"}, (None, 9, None, None, None)),
-    (take_chat, {"completion_tokens": 9, "reasoning_tokens": 6}, (None, 9, 6, None, None)),
+    (parse_chat, {"completion_tokens": 9, "reasoning_tokens": "x"}, (None, 9, None, None, None)),
+    (parse_chat, {"completion_tokens": 9, "reasoning_tokens": 6}, (None, 9, 6, None, None)),
 ]  # fmt: skip
 
 
@@ -562,17 +562,17 @@ def test_tokens_are_counted_once(
     API; what is counted is paid for.
     """
     answers: dict[Take, dict[str, object]] = {
-        take_chat: chat([THOUGHT_PART, part("B")]),
-        take_text: {"choices": [{"text": "B"}]},
-        take_anthropic: message(THOUGHT_PART, block("B")),
-        take_gemini: candidate({"text": "A?", "thought": True}, {"text": "B"}),
+        parse_chat: chat([THOUGHT_PART, part("B")]),
+        parse_text: {"choices": [{"text": "B"}]},
+        parse_anthropic: message(THOUGHT_PART, block("B")),
+        parse_gemini: candidate({"text": "A?", "thought": True}, {"text": "B"}),
     }
-    name = "usageMetadata" if take is take_gemini else "usage"
-    said = read({**answers[take], name: usage}, take)
-    assert (said.text, said.reasoning) == ("B", None if take is take_text else "A?")
-    assert tuple(getattr(said, usage_name) for usage_name in USAGE_NAMES) == tokens
+    name = "usageMetadata" if take is parse_gemini else "usage"
+    reply = read({**answers[take], name: usage}, take)
+    assert (reply.text, reply.reasoning) == ("B", None if take is parse_text else "A?")
+    assert tuple(getattr(reply, usage_name) for usage_name in USAGE_NAMES) == tokens
     cost = (tokens[0] or 0) + 1000.0 * (tokens[1] or 0)
-    assert charge_completion(Price(1.0, 1000.0), said) == cost
+    assert completion_cost(Price(1.0, 1000.0), reply) == cost
 
 
 CHAT = {
@@ -597,8 +597,8 @@ TEXT = {
 def test_every_api_says_the_same(logprobs: object) -> None:
     """Tokens, their log-probabilities, and the likeliest alternatives."""
     result = read_positions(logprobs)
-    assert [one.token.strip() for one in result] == ["A", "."]
-    assert [one.logprob for one in result] == [-0.1, -0.5]
+    assert [item.token.strip() for item in result] == ["A", "."]
+    assert [item.logprob for item in result] == [-0.1, -0.5]
     top = {token.strip(): value for token, value in result[0].top.items()}
     assert top == {"A": -0.1, "B": -3.0}
     assert list(result[1].top.values()) == [-0.5]
@@ -639,17 +639,17 @@ def echo(
     tokens: list[str], logprobs: list[float | None], offsets: list[int] | None = None
 ) -> Completion:
     """Return a completion that echoes a text."""
-    told = {"tokens": tokens, "token_logprobs": logprobs, "text_offset": offsets}
-    return Completion("", logprobs=told)
+    columns = {"tokens": tokens, "token_logprobs": logprobs, "text_offset": offsets}
+    return Completion("", logprobs=columns)
 
 
 def test_a_continuation_is_as_likely_as_its_tokens_together() -> None:
     """Tokens of the prompt, and what was generated after the text, do not count."""
-    said = echo(
+    echoed = echo(
         ["Q", ":", " blue", " sky", " x"], [None, -1.0, -0.5, -0.25, -9.0], [0, 1, 2, 7, 11]
     )
     entry = {"continuation": " blue sky", "logprob": -0.75, "tokens": 2, "bytes": 9}
-    assert measure_continuation(said, "Q:", " blue sky") == entry
+    assert measure_continuation(echoed, "Q:", " blue sky") == entry
     bare = echo(["Q", ":", " blue", " sky"], [None, -1.0, -0.5, -0.25])
     assert measure_continuation(bare, "Q:", " blue sky") == entry
 
@@ -667,10 +667,10 @@ def test_an_endpoint_that_echoes_nothing_says_nothing_about_a_continuation() -> 
 
 
 def test_a_complaint_is_not_looked_for_without_end() -> None:
-    """Errors inside errors deeper than anybody writes them say nothing."""
+    """Errors nested deeper than any API writes them are ignored."""
     wrapped: object = "too many requests"
     for _ in range(DEPTH):
         wrapped = {"error": wrapped}
-    assert find_complaint(wrapped) == "too many requests"
-    assert find_complaint({"error": wrapped}) == ""
-    assert find_complaint([[{"code": 429}, {"msg": "slow down"}]]) == "slow down"
+    assert find_error_message(wrapped) == "too many requests"
+    assert find_error_message({"error": wrapped}) == ""
+    assert find_error_message([[{"code": 429}, {"msg": "slow down"}]]) == "slow down"

@@ -95,12 +95,12 @@ OUTCOMES: list[tuple[int | NoReplyKind, bytes, RetryVerdict, str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("came", "body", "verdict", "label"), OUTCOMES)
+@pytest.mark.parametrize(("status", "body", "verdict", "label"), OUTCOMES)
 def test_what_becomes_of_a_call(
-    came: int | NoReplyKind, body: bytes, verdict: RetryVerdict, label: str | None
+    status: int | NoReplyKind, body: bytes, verdict: RetryVerdict, label: str | None
 ) -> None:
     """Not now, and fewer requests at once might help; not like this; not you."""
-    reply = HttpReply(came, {}, body) if isinstance(came, int) else NoReply(came, "no sense")
+    reply = HttpReply(status, {}, body) if isinstance(status, int) else NoReply(status, "no sense")
     outcome = judge(reply, read_badly)
     assert (outcome.verdict, outcome.completion.error) == (verdict, "no sense")
     assert label in {None, outcome.label}
@@ -157,11 +157,11 @@ def test_the_longest_pause_before_each_attempt(
     """Pauses double up to the longest, the endpoint's own wish is heeded, and attempts come to an
     end.
     """
-    retry, found = Hand().retry(**limits), list[float | None]()
+    retry, pauses = Hand().retry(**limits), list[float | None]()
     for _ in waits:
         retry.begin_attempt()
-        found.append(retry.choose_wait(outcome))
-    assert found == waits
+        pauses.append(retry.choose_wait(outcome))
+    assert pauses == waits
 
 
 def test_pauses_are_drawn_from_zero_on() -> None:

@@ -20,7 +20,7 @@ from tests.processes import run_python
 from answerkey.errors import RunError
 from answerkey.models import store as stores
 from answerkey.models.cache import CallCache, RunLedger
-from answerkey.models.calls import Call, Submitted, keep_calls
+from answerkey.models.calls import Call, SubmittedBatch, save_calls
 from answerkey.models.store import CallStore, Usage, decode_completion
 from answerkey.runs import forget_journal
 from answerkey.types import USAGE_NAMES, Completion, CompletionStatus
@@ -28,7 +28,7 @@ from answerkey.types import USAGE_NAMES, Completion, CompletionStatus
 ERROR = Completion(None, CompletionStatus.ERROR, error="HTTP 500", raw="<html>", attempts=5)
 ASKED = [{"role": "user", "content": "?"}]
 SAID = Completion("B", prompt=ASKED, prompt_tokens=10, completion_tokens=1, latency=0.5, attempts=1)
-BATCH = Submitted("file-1", "model", ["a", "b"])
+BATCH = SubmittedBatch("file-1", "model", ["a", "b"])
 
 
 def make_call(key: str, sample_id: str = "000001", purpose: str = "solve") -> Call:
@@ -49,11 +49,11 @@ def test_what_was_added_is_found_after_a_restart(tmp_path: Path) -> None:
     Other programs can read it.
     """
     with closing(open_store(tmp_path)) as journal:
-        other = (make_call("b", "000002"), replace(SAID, text="C"))
-        journal.write([(make_call("a"), SAID), other], "mcqa")
+        second = (make_call("b", "000002"), replace(SAID, text="C"))
+        journal.write([(make_call("a"), SAID), second], "mcqa")
     with closing(open_store(tmp_path)) as journal:
-        found = journal.find([make_call("a"), make_call("b"), make_call("c")])
-    assert found == {"a": SAID, "b": replace(SAID, text="C")}
+        replies = journal.find([make_call("a"), make_call("b"), make_call("c")])
+    assert replies == {"a": SAID, "b": replace(SAID, text="C")}
     with closing(sqlite3.connect(tmp_path / "calls.sqlite")) as file:
         columns = "key, task, sample_id, trial, purpose, status"
         assert file.execute(f"SELECT {columns} FROM calls ORDER BY key").fetchall() == [  # noqa: S608
@@ -66,12 +66,12 @@ def test_a_killed_process_loses_nothing_that_was_added(tmp_path: Path) -> None:
     """What `add` or `keep_batch` returned for is on disk, however the process ends."""
     script = (
         "import os, sys; from pathlib import Path; from answerkey.models.store import CallStore;"
-        "from answerkey.models.batch import Submitted;"
+        "from answerkey.models.batch import SubmittedBatch;"
         "from answerkey.models.calls import Call; from answerkey.types import Completion;"
         "journal = CallStore(Path(sys.argv[1]) / 'calls.sqlite');"
         "[journal.write([(Call(key=str(n), sample_id='1', trial=0, messages=[], purpose='solve'),"
         " Completion('A'))]) for n in range(50)];"
-        "journal.keep_batch(Submitted('file-1', 'model', ['a', 'b']));"
+        "journal.keep_batch(SubmittedBatch('file-1', 'model', ['a', 'b']));"
         "os.kill(os.getpid(), 9)"
     )
     assert run_python("-c", script, tmp_path).returncode == -9
@@ -109,7 +109,7 @@ def test_the_cache_is_asked_second_and_copied(tmp_path: Path) -> None:
         assert ledger.find([*calls, make_call("z")]) == expected
     with closing(open_store(tmp_path)) as journal:
         assert journal.find(calls) == expected
-        assert [(one.source, one.oldest) for one in journal.sum_usage("mcqa")] == [
+        assert [(usage.source, usage.oldest) for usage in journal.sum_usage("mcqa")] == [
             ("cache", asked_at)
         ]
     assert cache.list_known(["a", "b", "c"]) == {"a", "b"}
@@ -120,7 +120,7 @@ def test_a_call_that_concerns_one_run_alone_is_not_cached(tmp_path: Path) -> Non
     cache = CallCache("reuse", file=tmp_path / "cache.sqlite")
     call = make_call("a")
     with closing(cache), closing(CallStore(None)) as journal:
-        keep_calls(RunLedger(journal, cache, ""), [(call._replace(is_cached=False), SAID)])
+        save_calls(RunLedger(journal, cache, ""), [(call._replace(is_cached=False), SAID)])
         assert cache.find([call]) == {}
         cache.add([(call, SAID)])
     with closing(cache), closing(CallStore(None)) as journal:
@@ -163,8 +163,8 @@ def test_what_json_does_not_know_is_kept_all_the_same() -> None:
     reply = {"a": MappingProxyType({"b": ("c",)}), "d": UserList([1]), "e": Decimal("1.5")}
     journal = CallStore(None)
     journal.write([(make_call("a"), odd), (make_call("b"), replace(SAID, reply=reply))])
-    found = journal.find([make_call("a"), make_call("b")])
-    assert (found["a"], found["b"].reply) == (odd, {"a": {"b": ["c"]}, "d": [1], "e": "1.5"})
+    replies = journal.find([make_call("a"), make_call("b")])
+    assert (replies["a"], replies["b"].reply) == (odd, {"a": {"b": ["c"]}, "d": [1], "e": "1.5"})
     journal.write([(make_call("c"), replace(odd, status=CompletionStatus.ERROR))])
     (usage,) = journal.sum_usage()
     assert (usage.calls, usage.failures) == (3, [("000001", "\udfff")])
@@ -182,8 +182,8 @@ def test_a_number_that_json_does_not_have_is_stored_as_null(number: float) -> No
     assert json.loads(stored, parse_constant=pytest.fail)["logprobs"] == [
         {"token": "NaN", "logprob": None}
     ]
-    found = journal.find([make_call("a")])[make_call("a").key]
-    assert (found.latency, found.reply) == (None, {"a": [None, 1.5]})
+    reply = journal.find([make_call("a")])[make_call("a").key]
+    assert (reply.latency, reply.reply) == (None, {"a": [None, 1.5]})
     (usage,) = journal.sum_usage()
     assert list(usage.seconds) == []
 
@@ -202,7 +202,7 @@ def test_a_stored_completion_may_have_more_fields_and_must_be_one() -> None:
 
 def test_an_intact_record_is_none_that_is_damaged(tmp_path: Path) -> None:
     """Zero bytes, other texts and numbers have their checksum; changed fields do not."""
-    odd = [make_call(f"k{n}", one) for n, one in enumerate(["a\0b", "", "\n", "é", "12"])]
+    odd = [make_call(f"k{n}", reply) for n, reply in enumerate(["a\0b", "", "\n", "é", "12"])]
     with closing(open_store(tmp_path)) as journal:
         journal.write([(call, SAID) for call in odd], "t\0")
     with closing(open_store(tmp_path)) as journal:
@@ -304,7 +304,7 @@ def test_a_disk_that_fails_is_e502(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(
         RunError, match=r"E502.*cannot write the journal of the run: Input/output error"
     ):
-        keep_calls(RunLedger(journal, CallCache("no-cache"), ""), [(make_call("a"), SAID)])
+        save_calls(RunLedger(journal, CallCache("no-cache"), ""), [(make_call("a"), SAID)])
     journal.close()
 
 
@@ -316,7 +316,7 @@ def test_a_journal_that_cannot_be_written_keeps_nothing_from_the_cache(tmp_path:
     ):
         journal._connection.execute("PRAGMA query_only = ON")
         with pytest.raises(RunError) as caught:
-            keep_calls(RunLedger(journal, cache, ""), [(make_call("k"), Completion("A"))])
+            save_calls(RunLedger(journal, cache, ""), [(make_call("k"), Completion("A"))])
         assert (caught.value.code, cache.find([make_call("k")])["k"].text) == ("E502", "A")
 
 
@@ -330,9 +330,9 @@ def test_a_batch_is_found_after_a_restart(tmp_path: Path) -> None:
             assert journal.list_batches("another") == []
     with closing(open_store(tmp_path)) as journal:
         journal.keep_batch(replace(BATCH, file="file-0"))
-        assert [one.file for one in journal.list_batches("model")] == ["file-1", "file-0"]
+        assert [kept.file for kept in journal.list_batches("model")] == ["file-1", "file-0"]
         journal.end_batch(BATCH)
-        assert [one.file for one in journal.list_batches("model")] == ["file-0"]
+        assert [kept.file for kept in journal.list_batches("model")] == ["file-0"]
 
 
 def test_two_copies_become_one(tmp_path: Path) -> None:
@@ -344,7 +344,7 @@ def test_two_copies_become_one(tmp_path: Path) -> None:
         journal.keep_batch(replace(BATCH, batch="batch_1"))
         journal.copy_to(tmp_path / "copy.sqlite")
         before = journal.changes
-    named, unnamed = replace(BATCH, batch="batch_1"), replace(BATCH, file="file-2")
+    filled, unnamed = replace(BATCH, batch="batch_1"), replace(BATCH, file="file-2")
     with closing(CallStore(tmp_path / "copy.sqlite")) as copy:
         copy.write([(make_call("b"), SAID), (make_call("d"), SAID), (make_call("e"), ERROR)], "t")
         copy.keep_batch(unnamed)
@@ -352,9 +352,9 @@ def test_two_copies_become_one(tmp_path: Path) -> None:
             journal.write([(make_call("a"), replace(SAID, text="D"))])
             journal.merge(copy)
             assert journal.count() == (5, 1)
-            assert {one.task for one in journal.sum_usage()} == {"t"}
+            assert {usage.task for usage in journal.sum_usage()} == {"t"}
             assert list(journal.find([make_call(key) for key in "abcde"])) == ["a", "b", "c", "d"]
-            assert journal.list_batches() == [named, unnamed]
+            assert journal.list_batches() == [filled, unnamed]
             copy.merge(journal)
         assert (copy.count(), copy.changes > before) == ((5, 1), True)
 
@@ -367,8 +367,8 @@ def test_threads_share_one_journal(tmp_path: Path) -> None:
     journal = open_store(tmp_path)
 
     def work(number: int) -> None:
-        for one in range(20):
-            journal.write([(make_call(f"{number}-{one}"), SAID)])
+        for place in range(20):
+            journal.write([(make_call(f"{number}-{place}"), SAID)])
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(8)))

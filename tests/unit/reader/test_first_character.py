@@ -12,9 +12,7 @@ from answerkey.reader.characters import (
     WHITE_SPACE,
     compose,
     is_word_character,
-    match_word,
     measure_character,
-    skip_spaces,
 )
 from answerkey.reader.first_character import read_first_character
 
@@ -23,7 +21,7 @@ EVERY_CHARACTER = "".join(map(chr, range(sys.maxunicode + 1)))
 
 def test_white_space_is_what_python_says_and_three_invisible_characters() -> None:
     """White space is `str.isspace`, U+FEFF, U+200B and U+2060, over all of Unicode."""
-    assert set(WHITE_SPACE) == {one for one in EVERY_CHARACTER if one.isspace()} | {
+    assert set(WHITE_SPACE) == {c for c in EVERY_CHARACTER if c.isspace()} | {
         "\ufeff",
         "\u200b",
         "\u2060",
@@ -32,13 +30,13 @@ def test_white_space_is_what_python_says_and_three_invisible_characters() -> Non
 
 def test_line_breaks_are_those_of_splitlines() -> None:
     """A line break is where `str.splitlines` breaks, over all of Unicode."""
-    assert set(LINE_BREAKS) == {one for one in EVERY_CHARACTER if len(f"a{one}b".splitlines()) > 1}
+    assert set(LINE_BREAKS) == {c for c in EVERY_CHARACTER if len(f"a{c}b".splitlines()) > 1}
 
 
 def test_word_characters_are_letters_numbers_marks_and_the_underscore() -> None:
     """A word character has the Unicode category L, N or M, or is `_`, over all of Unicode."""
-    expected = {one for one in EVERY_CHARACTER if unicodedata.category(one)[0] in "LNM"} | {"_"}
-    assert {one for one in EVERY_CHARACTER if is_word_character(one)} == expected
+    expected = {c for c in EVERY_CHARACTER if unicodedata.category(c)[0] in "LNM"} | {"_"}
+    assert {c for c in EVERY_CHARACTER if is_word_character(c)} == expected
     assert not is_word_character("")
 
 
@@ -71,39 +69,6 @@ def test_composing_makes_spellings_equal() -> None:
     assert compose("\u1100\u1161") == "\uac00"
     longest = "a" + "\u0301\u0327" * LONGEST_CHARACTER
     assert compose(longest) == longest
-
-
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
-        ("is it", 2),
-        ("IS", 2),
-        ("since\n", 5),
-        ("", 0),
-        ("!", 0),
-        (" is", 0),
-        ("it", None),
-        ("i", None),
-        ("isn", None),
-        ("is_", None),
-        ("i\u0307s", None),
-        ("\u0131s", None),
-        ("\u0130s", None),
-    ],
-)
-def test_word_is_one_of_those_looked_for_none_or_another(text: str, size: int | None) -> None:
-    """The length of a word that was looked for, in any case.
-
-    0 where there is none; None for another.
-    """
-    assert match_word(text, 0, frozenset({"is", "since"})) == size
-    assert match_word(f"x {text}", 2, frozenset({"is", "since"})) == size
-
-
-def test_spaces_are_skipped_up_to_a_line_break() -> None:
-    """Skipping spaces stops at a line break and at the end."""
-    assert skip_spaces("a \t\u200b\nb", 1) == 4
-    assert skip_spaces("a  ", 1) == 3
 
 
 def test_at_the_end_there_is_no_character() -> None:
@@ -185,7 +150,7 @@ def test_only_words_for_the_answer_are_taken_off(
 
 def test_wrapped_choices_make_the_first_ambiguous() -> None:
     """Every choice is seen through its brackets, the first and the last."""
-    for other in "XYZ":
+    for choice in "XYZ":
         assert (
-            read_leading_label(f"W or ({other})", ("W", "X", "Y", "Z")).reason == "SEVERAL_CHOICES"
+            read_leading_label(f"W or ({choice})", ("W", "X", "Y", "Z")).reason == "SEVERAL_CHOICES"
         )

@@ -59,7 +59,7 @@ def test_no_answer_is_found_where_none_is_stated(labels: str) -> None:
     rule = find_rule("stated_answer")
     choices, options = tuple(labels), OPTIONS.get(labels)
     for kind, text in list_texts():
-        for told in (None, options):
-            reading = rule.read(text, choices, told)
+        for texts_of_options in (None, options):
+            reading = rule.read(text, choices, texts_of_options)
             assert (kind, text, reading.choice) == (kind, text, None)
             assert reading.reason is not None

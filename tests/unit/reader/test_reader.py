@@ -47,10 +47,11 @@ def test_many_texts_are_read_as_each_alone() -> None:
     """Without a rule it is `stated_answer`, for one text as for many."""
     texts = ["Clearly, the answer is Rome.", "A or B", ""]
     result = reader.read_many(iter(texts), "ABCD", ["Oslo", "Rome"])
-    assert [one.choice for one in result] == ["B", None, None]
+    assert [reading.choice for reading in result] == ["B", None, None]
     assert result == [reader.read(text, "ABCD", ["Oslo", "Rome"]) for text in texts]
     assert [
-        one.choice for one in reader.read_many(texts, "ABCD", rule="first_character_literal")
+        reading.choice
+        for reading in reader.read_many(texts, "ABCD", rule="first_character_literal")
     ] == [
         "C",
         "A",

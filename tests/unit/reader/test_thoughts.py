@@ -17,7 +17,7 @@ HARMONY = (
 
 
 @pytest.mark.parametrize(
-    ("text", "thought", "said"),
+    ("text", "thought", "answer"),
     [
         ("<think>hm A</think>B", "hm A", "B"),
         ("\n<think>\nhm A\n</think>\n\nB", "hm A", "B"),
@@ -58,11 +58,11 @@ HARMONY = (
     ],
 )
 def test_thoughts_are_told_from_what_is_said(
-    text: str, thought: str | None, said: str | None
+    text: str, thought: str | None, answer: str | None
 ) -> None:
     """What follows the thoughts is what is said; a text without any stays as it is."""
-    assert split_thoughts(text) == (None if thought is None else (thought, said))
-    assert is_thought(text) == (said == "")
+    assert split_thoughts(text) == (None if thought is None else (thought, answer))
+    assert is_thought(text) == (answer == "")
 
 
 PIECES = st.sampled_from(
@@ -88,11 +88,11 @@ def test_nothing_is_said_that_is_not_in_the_text(text: str) -> None:
     """
     result = split_thoughts(text)
     if result is not None:
-        thought, said = result
-        assert len(said) + len(thought) <= len(text)
-        for part in (said, *thought.split("\n")):
+        thought, answer = result
+        assert len(answer) + len(thought) <= len(text)
+        for part in (answer, *thought.split("\n")):
             letters = iter(text)
-            assert all(one in letters for one in part)
+            assert all(character in letters for character in part)
 
 
 @pytest.mark.parametrize(

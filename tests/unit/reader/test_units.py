@@ -28,23 +28,8 @@ from answerkey.reader.units import read_labels, split_units
     ("text", "tokens"),
     [
         ("The answer is B.", ["The", "answer", "is", "B", "."]),
-        ("isn't", ["isn't"]),
-        ("l'option D'accord", ["l'", "option", "D'", "accord"]),
-        ("1.5 and 10,000", ["1.5", "and", "10,000"]),
-        ("4km", ["4", "km"]),
-        ("\\boxed{\\text{B}}", ["\\boxed", "{", "\\text", "{", "B", "}", "}"]),
         ("<answer>B</answer>", ["<answer>", "B", "</answer>"]),
-        ("<|im_end|>", ["<|im_end|>"]),
-        ("a < b > c", ["a", "<", "b", ">", "c"]),
-        ("**B** -> C", ["**", "B", "**", "->", "C"]),
-        ("a\r\nb", ["a", "\r\n", "b"]),
-        ("正解はCです。", ["正", "解", "は", "C", "で", "す", "。"]),
         ("정답은 B입니다", ["정답은", "B", "입니다"]),
-        ("Ответ: Б", ["Ответ", ":", "Б"]),
-        ("2️⃣", ["2️⃣"]),
-        ("e\u0301", ["e\u0301"]),
-        ("  ", []),
-        ("", []),
     ],
 )
 def test_text_falls_into_tokens(text: str, tokens: list[str]) -> None:
@@ -167,35 +152,21 @@ def test_lexicon_is_built_from_the_files() -> None:
 
 
 @pytest.mark.parametrize(
-    ("choices", "token", "found"),
+    ("choices", "token", "label"),
     [
         ("ABCD", "b", "B"),
-        ("ABCD", "Ｂ", "B"),
-        ("ABCD", "𝐁", "B"),
-        ("ABCD", "Ⓑ", "B"),
-        ("ABCD", "E", None),
-        ("ABCD", "B\u0301", None),
         ("ABCD", "Β", None),  # Greek
-        ("aBb", "B", "B"),
-        ("aBb", "b", "b"),
-        ("aBb", "A", None),
-        ("1234", "②", "2"),
-        ("1234", "٢", "2"),
         ("1234", "2\ufe0f\u20e3", "2"),
-        ("①②", "2", "②"),
         ("⑴⑵", "2", "⑵"),
-        ("ⅠⅡⅢ", "ii", "Ⅱ"),
-        ("أبجد", "ا", "أ"),
-        ("ÄÖ", "A\u0308", "Ä"),
+        ("aBb", "A", None),
         ("1①", "1", "1"),
-        ("1①", "①", "①"),
     ],
 )
 def test_labels_are_read_as_freely_as_keeps_them_apart(
-    choices: str, token: str, found: str | None
+    choices: str, token: str, label: str | None
 ) -> None:
     """Case and typography are ignored unless two choices differ by nothing else."""
-    assert read_labels(tuple(choices)).find(token) == found
+    assert read_labels(tuple(choices)).find(token) == label
 
 
 def test_label_that_is_not_offered_is_recognized() -> None:
@@ -208,25 +179,22 @@ def test_label_that_is_not_offered_is_recognized() -> None:
 
 
 @pytest.mark.parametrize(
-    ("choices", "token", "found"),
+    ("choices", "token", "label"),
     [
-        (("q", "Q", "w"), "Q", "Q"),
-        (("q", "Q", "w"), "W", None),
         (("k", "K", "Ｋ"), "K", "K"),
-        (("k", "K", "Ｋ"), "Ｋ", "Ｋ"),
         (("definitely", "hardly"), "Definitely", "definitely"),
         (("réponses", "x"), "RÉPONSES", "réponses"),
         (("réponsesx", "x"), "réponsesx", None),
     ],
 )
 def test_labels_that_differ_by_little_are_read_as_written(
-    choices: tuple[str, ...], token: str, found: str | None
+    choices: tuple[str, ...], token: str, label: str | None
 ) -> None:
     """Case and width count where they tell choices apart.
 
     Beyond ASCII eight characters are the most.
     """
-    assert read_labels.__wrapped__(choices).find(token) == found
+    assert read_labels.__wrapped__(choices).find(token) == label
 
 
 LABELS = read_labels(("A", "B", "C"))
@@ -306,32 +274,20 @@ def find_text(text: str, options: tuple[str, ...]) -> tuple[str, str] | None:
 
 
 @pytest.mark.parametrize(
-    ("text", "options", "found"),
+    ("text", "options", "match"),
     [
-        ("red and blue", ("red", "red and blue"), ("B", "red and blue")),
-        ("red wine", ("red", "red and blue"), ("A", "red")),
-        ("RED", ("red",), ("A", "RED")),
-        ("**red** and **blue**", ("red and blue",), None),
         ("red** and **blue", ("red and blue",), ("A", "red** and **blue")),
-        ("anther", ("The sepal", "The anther"), ("B", "anther")),
-        ("the anther", ("The sepal", "The anther"), ("B", "the anther")),
         ("Paris", ("(A) Paris", "(B) Rome"), ("A", "Paris")),
         ("Paris", ("A. Paris", "B. Rome"), ("A", "Paris")),
-        ("same", ("same", "same"), ("", "same")),
         ("none of the above", ("x", "None of the above."), ("B", "none of the above")),
         ("4.5", ("4", "4.5"), ("B", "4.5")),
-        ("Parisian", ("Paris",), None),
-        ("", ("Paris",), None),
-        ("Paris", ("", "Paris"), ("B", "Paris")),
-        ("堪培拉。", ("悉尼", "堪培拉"), ("B", "堪培拉")),
-        ("averyveryverylongword", ("averyveryverylongword",), ("A", "averyveryverylongword")),
     ],
 )
 def test_longest_full_text_is_found(
-    text: str, options: tuple[str, ...], found: tuple[str, str] | None
+    text: str, options: tuple[str, ...], match: tuple[str, str] | None
 ) -> None:
     """Case, emphasis within, an article before it and the option's own label make no difference."""
-    assert find_text(text, options) == found
+    assert find_text(text, options) == match
 
 
 def test_texts_are_found_where_choices_differ_by_case() -> None:
@@ -367,32 +323,24 @@ def test_an_option_text_is_one_unit_without_roles(
 
 
 @pytest.mark.parametrize(
-    ("text", "options", "found"),
+    ("text", "options", "match"),
     [
-        ("red", ("red wine", "blue"), None),
-        ("red beer", ("red wine", "red beer", "red"), ("B", "red beer")),
         ("A", ("A.", "B."), ("A", "A")),
         ("B. Paris", ("B. Paris", "x"), ("A", "B. Paris")),
-        ("Paris", ("B. Paris", "x"), None),
         ("x", ("((A) x", "y"), ("A", "x")),
         ("red _**_ wine", ("red wine",), ("A", "red _**_ wine")),
         ("red *_*_*_ wine", ("red wine",), None),
-        ("  wine", ("\n wine\n",), ("A", "  wine")),
-        ("the", ("the", "an x"), ("A", "the")),
-        ("x", ("x", "an x"), ("A", "x")),
         ("?", (".", "?"), ("B", "?")),
         ("?!", ("!", "?!"), ("B", "?")),
-        ("Paris", (" " * 70 + "Paris",), ("A", "Paris")),
-        ("Paris", ("Ｐａｒｉｓ", "Rome"), ("A", "Paris")),
         ("red * _ * wine", ("red wine",), ("A", "red * _ * wine")),
         ("red * _ * _ wine", ("red wine",), None),
     ],
 )
 def test_parts_of_a_text_are_not_the_text(
-    text: str, options: tuple[str, ...], found: tuple[str, str] | None
+    text: str, options: tuple[str, ...], match: tuple[str, str] | None
 ) -> None:
     """All words have to be there, without much between them.
 
     Only the option's own label is left away.
     """
-    assert find_text(text, options) == found
+    assert find_text(text, options) == match

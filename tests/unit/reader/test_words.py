@@ -91,5 +91,5 @@ def test_every_word_does_what_its_example_says(file: str) -> None:
 def test_few_words_have_no_example() -> None:
     """Lines without an example say why; there are no more of them than there were."""
     without = [line for line in LINES if line.example.startswith("#")]
-    assert all(len(one.example) > len("# ") for one in without)
-    assert sum(len(one.words) for one in without) <= MOST_WITHOUT_EXAMPLE
+    assert all(len(entry.example) > len("# ") for entry in without)
+    assert sum(len(entry.words) for entry in without) <= MOST_WITHOUT_EXAMPLE

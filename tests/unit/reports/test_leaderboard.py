@@ -43,12 +43,12 @@ def score(tmp_path: Path, call: Callable[..., Any]) -> Score:
 
 def describe(*runs: Run) -> dict[str, Any]:
     """Return the comparison of runs that are called r0, r1 and so on."""
-    named = {f"r{number}": run for number, run in enumerate(runs)}
-    return dump(build_comparison(named))
+    runs_by_id = {f"r{number}": run for number, run in enumerate(runs)}
+    return dump(build_comparison(runs_by_id))
 
 
 def test_ranks_begin_after_the_better_and_end_before_the_worse() -> None:
-    """Whoever is not shown to differ from a neighbour shares its rank."""
+    """A run that does not differ significantly from its neighbour shares its rank."""
     shown = [("a", "c"), ("a", "d"), ("b", "d"), ("c", "d")]
     assert rank_ties("abcd", shown) == {"a": (1, 2), "b": (1, 3), "c": (2, 3), "d": (4, 4)}
     assert rank_ties("ab", []) == {"a": (1, 2), "b": (1, 2)}

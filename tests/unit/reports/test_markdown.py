@@ -39,8 +39,8 @@ def gated(make_run: Callable[..., Run]) -> Callable[..., Run]:
     def make(*gates: Gate, status: str = "complete") -> Run:
         run = make_run(status)
         times = {"started_at": "2026-01-02T03:04:05Z", "ended_at": "2026-01-02T03:05:35Z"}
-        found = {"gates": describe_gates(gates)} if gates else {}
-        return replace(run, manifest={**run.manifest, **times, **found})
+        gate_fields = {"gates": describe_gates(gates)} if gates else {}
+        return replace(run, manifest={**run.manifest, **times, **gate_fields})
 
     return make
 

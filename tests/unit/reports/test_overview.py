@@ -70,10 +70,10 @@ def describe(run: Run, *, is_brief: bool = False) -> tuple[dict[str, Any], dict[
         audits[key] = count_readings(task_run)
         if not is_brief:
             audits[key] = audit_task(SampleTable(run, task_run))
-    told = dump(build_overview(run, audits, run_id="r0", label="done"))
-    json.dumps(told, allow_nan=False)
-    (task,) = told["tasks"]
-    return told, task
+    overview = dump(build_overview(run, audits, run_id="r0", label="done"))
+    json.dumps(overview, allow_nan=False)
+    (task,) = overview["tasks"]
+    return overview, task
 
 
 def test_the_keys_are_those_of_the_contract(done: Run, tmp_path: Path) -> None:
@@ -81,11 +81,11 @@ def test_the_keys_are_those_of_the_contract(done: Run, tmp_path: Path) -> None:
 
     A page is sent to others, so no path of this machine is.
     """
-    told, task = describe(done)
-    assert (list(told), list(task)) == (RUN_KEYS.split(), TASK_KEYS.split())
+    overview, task = describe(done)
+    assert (list(overview), list(task)) == (RUN_KEYS.split(), TASK_KEYS.split())
     assert set(task["headline"]) == set(HEADLINE_KEYS.split())
     assert list(task["plots"]) == PLOT_KEYS.split()
-    assert str(tmp_path) not in json.dumps(told)
+    assert str(tmp_path) not in json.dumps(overview)
 
 
 def test_the_headline_says_number_interval_and_chance(done: Run) -> None:
@@ -105,15 +105,15 @@ def test_plots_hold_what_is_drawn(done: Run) -> None:
     plots = describe(done)[1]["plots"]
     assert plots["categories"]["column"] == "category"
     art, law = plots["categories"]["rows"]
-    shown = [(one["label"], one["value"], one["n"]) for one in (art, law)]
+    shown = [(bar["label"], bar["value"], bar["n"]) for bar in (art, law)]
     assert shown == [("art", 0.5, 2), ("law", 0.5, 2)]
     assert art["interval"] == pytest.approx([0.0945, 0.9055], abs=1e-4)
     assert plots["invalid"] == [{"reason": "NOT_A_CHOICE", "count": 1, "stated": 1, "right": 1}]
     rules = {plot["name"]: plot for plot in plots["rules"]}
     own_rule = {"kind": "own", "value": 0.5, "invalid_share": 0.25}
     assert rules["first_character"].items() >= own_rule.items()
-    stated = {"kind": "rule", "value": 0.75, "invalid_share": 0.0}
-    assert rules["stated_answer"].items() >= stated.items()
+    bar_of_rule = {"kind": "rule", "value": 0.75, "invalid_share": 0.0}
+    assert rules["stated_answer"].items() >= bar_of_rule.items()
     letters = plots["letters"]
     assert (letters["true"], letters["predicted"]) == (["A", "B"], ["A", "B", "INVALID"])
     assert letters["counts"] == [[1, 0, 0], [1, 1, 1]]
@@ -124,16 +124,16 @@ def test_without_its_dataset_a_run_says_what_it_counted(done: Run, tmp_path: Pat
     """Completions are not read again, and the page says so; no path is named on it."""
     brief = describe(done, is_brief=True)[1]
     (tmp_path / "rows.jsonl").unlink()
-    told, task = describe(done)
+    overview, task = describe(done)
     reason = "the dataset or the completions are gone or have changed"
     assert task["audited"] == 4
     assert task["audit_note"] == f"completions are not read again: {reason}"
     rules = ["first_character", "first_character_literal", "leading_label", "stated_answer"]
-    assert [one["name"] for one in task["plots"]["rules"]] == rules
+    assert [rule["name"] for rule in task["plots"]["rules"]] == rules
     (bar,) = task["plots"]["invalid"]
     assert bar == {"reason": "NOT_A_CHOICE", "count": 1, "stated": None, "right": None}
     assert task["headline"]["value"] == 0.5
-    assert str(tmp_path) not in json.dumps(told)
+    assert str(tmp_path) not in json.dumps(overview)
     # A brief overview reads nothing again either way.
     assert brief == {**task, "audit_note": None}
 
@@ -166,12 +166,12 @@ def test_an_incomplete_run_has_counts_and_no_shares(make_run: Callable[..., Run]
 
     A warning keeps its words and its advice, and not its place.
     """
-    told, task = describe(make_run("incomplete"))
-    assert told["notices"] == ["`choices_field` is an old name; write `choices`"]
-    assert told["simulated"] is True
+    overview, task = describe(make_run("incomplete"))
+    assert overview["notices"] == ["`choices_field` is an old name; write `choices`"]
+    assert overview["simulated"] is True
     assert task["headline"]["value"] is None
     assert task["headline"]["note"].startswith("INCOMPLETE: ")
-    assert {one["value"] for one in task["metrics"]} == {None}
+    assert {metric["value"] for metric in task["metrics"]} == {None}
     assert {name for name in task["plots"] if task["plots"][name]} == {"invalid", "letters"}
 
 
@@ -190,12 +190,12 @@ def test_a_run_with_failed_calls_shows_no_accuracy(tmp_path: Path) -> None:
     Findings that rest on the accuracy are left out.
     """
     rows = [{"question": str(place), "answer": "B"} for place in range(30)]
-    told, task = describe(ask(tmp_path, [*rows, {"question": "broken", "answer": "A"}]))
+    overview, task = describe(ask(tmp_path, [*rows, {"question": "broken", "answer": "A"}]))
     what = "so no accuracy is shown: a share of the rest says nothing about the whole"
     cause = "1 of 31 samples got no completion"
     assert task["headline"]["note"] == f"INCOMPLETE: {cause}, {what}."
-    assert (told["status"], task["counts"]["errors"]) == ("incomplete", 1)
-    assert [one["kind"] for one in task["findings"]] == ["COMPLETIONS_ALIKE"]
+    assert (overview["status"], task["counts"]["errors"]) == ("incomplete", 1)
+    assert [finding["kind"] for finding in task["findings"]] == ["COMPLETIONS_ALIKE"]
 
 
 def test_a_large_run_is_read_in_part(done: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,7 +209,7 @@ def test_a_large_run_is_read_in_part(done: Run, monkeypatch: pytest.MonkeyPatch)
     assert (task["audited"], task["audit_note"]) == (3, note)
     assert task["plots"]["letters"]["counts"] == [[1, 0, 0], [1, 1, 1]]
     assert task["plots"]["invalid"][0]["stated"] is None
-    assert {(one["n"], one["drawn"]) for one in task["plots"]["rules"]} == {(3, 3)}
+    assert {(rule["n"], rule["drawn"]) for rule in task["plots"]["rules"]} == {(3, 3)}
     assert (task["plots"]["rules"][0]["value"], task["headline"]["value"]) == (2 / 3, 0.5)
     for finding in task["findings"]:
         assert finding["sentence"].startswith("On 3 samples drawn at random: ")

@@ -45,7 +45,7 @@ def make_shown(
                     "predicted_option": option,
                     "predicted_choice": predicted,
                     "ground_truth_choice": truth,
-                    "left_in_place": left[place] if left else None,
+                    "not_reordered": left[place] if left else None,
                 },
                 "excluded_by": None,
             }
@@ -72,7 +72,7 @@ ROWS: list[Shown] = [
 def test_orders_are_compared_within_samples() -> None:
     """Right in all, right in any, the same option in all, and the most frequent option's share."""
     result = finish(ROWS)
-    assert {name: one.value for name, one in result.items()} == {
+    assert {name: value.value for name, value in result.items()} == {
         "order_mean": 0.75,
         "order_all_right": 0.5,
         "order_any_right": 1.0,
@@ -93,7 +93,7 @@ def test_orders_are_compared_within_samples() -> None:
 def test_a_completion_that_names_no_option_is_consistent_with_nothing() -> None:
     """A sample without any valid completion names no option.
 
-    Labels nobody names are told with nothing.
+    Labels that are never named are counted as zero.
     """
     result = finish([("s", "A", None, None), ("s", "B", None, None)])
     assert (result["order_consistency"].value, result["order_modal_share"].value) == (0.0, 0.0)
@@ -124,7 +124,7 @@ def test_values_are_known_by_name_before_there_are_scores(orders: str, *, severa
 def test_what_is_left_in_place_or_failed_does_not_count_and_is_counted() -> None:
     """One row without a score leaves out its sample, whatever its position."""
     result = finish(ROWS, left=[None, None, "REFERS_TO_LABELS", "REFERS_TO_LABELS"])
-    assert result["order_all_right"].n_excluded == {"left_in_place": 1}
+    assert result["order_all_right"].n_excluded == {"not_reordered": 1}
     for row in range(4):
         mean = finish(ROWS, failed=row)["order_mean"]
         assert (mean.n, dict(mean.n_excluded)) == (1, {"failed": 1})
@@ -214,10 +214,10 @@ def make_scores(rows: Sequence[dict[str, Any]]) -> Scores:
     return Scores(pl.DataFrame(rows, schema_overrides=overrides, infer_schema_length=None))
 
 
-DRAWN = [show(f"e{n}", one, k, drawn=True) for n, one in enumerate(CONTENTS) for k in range(3)]
+DRAWN = [show(f"e{n}", cell, k, drawn=True) for n, cell in enumerate(CONTENTS) for k in range(3)]
 
 
-ASKED = [show(f"s{place}", one, 0, drawn=False) for place, one in enumerate(CONTENTS)]
+ASKED = [show(f"s{place}", cell, 0, drawn=False) for place, cell in enumerate(CONTENTS)]
 
 
 def debias(rows: Sequence[dict[str, Any]]) -> dict[str, MetricValue]:
@@ -258,16 +258,16 @@ def test_what_cannot_be_answered_is_left_out_and_counted() -> None:
 
     A failed sample under its status; truths or probabilities not known as null.
     """
-    found = debias(ASKED)["pride_accuracy"]
-    assert (found.value, found.n_excluded) == (None, {"no_prior": 3})
+    accuracy = debias(ASKED)["pride_accuracy"]
+    assert (accuracy.value, accuracy.n_excluded) == (None, {"no_prior": 3})
     digits = {"choices": ["0", "1", "2"], "ground_truth_choice": "0"}
-    others = [show(f"o{n}", cell, 0, drawn=False, **digits) for n, cell in enumerate(CONTENTS)]
+    marked = [show(f"o{n}", cell, 0, drawn=False, **digits) for n, cell in enumerate(CONTENTS)]
     failed = {**show("f", CONTENTS[0], 0, drawn=False), "status": "FAILED"}
     unknown = show("u", CONTENTS[0], 0, drawn=False, probabilities=None)
     foreign = show("t", CONTENTS[0], 0, drawn=False, ground_truth_choice="Z")
-    found = debias([*DRAWN, *others, *ASKED, failed, unknown, foreign])["pride_accuracy"]
+    accuracy = debias([*DRAWN, *marked, *ASKED, failed, unknown, foreign])["pride_accuracy"]
     counts = {"estimates_prior": 3, "failed": 1, "no_prior": 3, "null": 2}
-    assert (found.n, dict(found.n_excluded)) == (3, counts)
+    assert (accuracy.n, dict(accuracy.n_excluded)) == (3, counts)
 
 
 @pytest.mark.parametrize("changes", [{"probabilities": [0.9, 0.1, None]}, {"option_order": None}])
@@ -330,7 +330,7 @@ SAID_OF_PRIDE = """
 
 def test_a_summary_shows_the_effect_of_the_order() -> None:
     """A table of the values, one of the places, then why samples were left in place."""
-    orders = {"counts": {"samples": 4}, "left_in_place": {"UNSUITABLE": 1, "REFERS_TO_LABELS": 2}}
+    orders = {"counts": {"samples": 4}, "not_reordered": {"UNSUITABLE": 1, "REFERS_TO_LABELS": 2}}
     task = make_task(finish(ROWS), {"orders": orders})
     assert plain_text(draw_choice_order(task, 80)) == SAID_OF_ORDERS
     assert describe_order(task) == "all: 2 samples, 4 rows"

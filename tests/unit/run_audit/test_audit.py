@@ -44,7 +44,7 @@ def audit_only(run: Run, **options: Any) -> TaskAudit:  # noqa: ANN401 - the opt
 
 def find_reader(task: TaskAudit, name: str) -> ReaderCounts:
     """Return what a rule or lens reads."""
-    (reader,) = [one for one in task.readers if one.name == name]
+    (reader,) = [reader_of_rule for reader_of_rule in task.readers if reader_of_rule.name == name]
     return reader
 
 
@@ -71,9 +71,9 @@ def test_every_rule_and_every_lens_reads_every_completion() -> None:
     assert counts["first_character_literal"] == (1, 2, 0, 1)
     assert (counts["stated_answer"], counts["deepeval"]) == ((3, 1, 1, 0), (1, 3, 0, 1))
     task = audit_only(score("BBBB", ["B", "Answer: B", "(B)", "B."]))
-    stated = find_reader(task, "stated_answer")
-    assert (stated.changes, stated.gains, stated.lost) == (2, 2, ())
-    assert stated.gained == ("000002", "000003")
+    by_rule = find_reader(task, "stated_answer")
+    assert (by_rule.changes, by_rule.gains, by_rule.lost) == (2, 2, ())
+    assert by_rule.gained == ("000002", "000003")
     assert (task.flips, task.flipped) == (2, ("000002", "000003"))
 
 
@@ -183,7 +183,7 @@ BY_TEXT = "100.0 % by the answers that the texts state: the"
 
 
 @pytest.mark.parametrize(
-    ("answers", "texts", "kind", "told", "numbers"),
+    ("answers", "texts", "kind", "words", "numbers"),
     [
         ("B" * 40, [STATED] * 20 + ["B"] * 20, "FORMAT", BY_TEXT, {}),
         (EVEN, ["A"] * 40, "COMPLETIONS_ALIKE", ALIKE, {"same": 40, "of": 40}),
@@ -195,11 +195,11 @@ BY_TEXT = "100.0 % by the answers that the texts state: the"
     ],
 )
 def test_findings_have_their_numbers(
-    answers: str, texts: list[str | None], kind: str, told: str, numbers: dict[str, object]
+    answers: str, texts: list[str | None], kind: str, words: str, numbers: dict[str, object]
 ) -> None:
     """A finding has its sentence and the numbers behind it."""
     findings = {finding.kind: finding for finding in audit_only(score(answers, texts)).findings}
-    assert told in findings[kind].sentence
+    assert words in findings[kind].sentence
     assert findings[kind].numbers.items() >= numbers.items()
 
 
@@ -256,7 +256,7 @@ def test_an_audit_shows_itself() -> None:
 
 # ── what summaries say of readings
 
-VERDICTS: dict[str, Any] = {"compared": 10, "both_right": 5, "both_wrong": 1, "only_theirs": 3}
+VERDICTS: dict[str, Any] = {"compared": 10, "both_right": 5, "both_wrong": 1, "only_imported": 3}
 VERDICTS |= {"only_ours": 1, "not_compared": {"NOT_JUDGED": 2}}
 DRAWN = """
   Imported verdicts and ours
@@ -271,7 +271,7 @@ def test_their_verdicts_and_ours_are_compared() -> None:
     """No share in a run that is not complete, nothing without them."""
     task = score("A", ["A"]).tasks["quiz"]
     assert draw_imported_verdicts(task, 100) == []
-    task = replace(task, totals={**task.totals, "theirs": VERDICTS})
+    task = replace(task, totals={**task.totals, "imported": VERDICTS})
     assert plain_text(draw_imported_verdicts(task, 100)) == DRAWN
     assert "%" not in plain_text(draw_imported_verdicts(task, 100, with_shares=False))
 

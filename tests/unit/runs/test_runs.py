@@ -112,7 +112,7 @@ def test_a_run_that_stopped_in_the_middle_is_readable(place: RunPlace) -> None:
 def test_a_run_that_is_being_written_is_locked(
     place: RunPlace, status: str, left: set[str], request: pytest.FixtureRequest
 ) -> None:
-    """Nobody else can go on with it until it is closed.
+    """No other process can continue it until it is closed.
 
     One that can be resumed keeps its journal.
     """
@@ -142,10 +142,10 @@ def test_a_run_that_is_stopped_says_how_to_go_on(tmp_path: Path, stop: BaseExcep
         raise stop
     assert caught.value.__notes__ == [f"answerkey resume '{tmp_path / 'a run'}'"]
     reopen_run(tmp_path / "a run").close()
-    told = load_run(tmp_path / "a run").manifest
+    manifest = load_run(tmp_path / "a run").manifest
     if isinstance(stop, KeyboardInterrupt):  # it says so itself, and does not stay `running`
         stopped = {"code": None, "message": "interrupted"}
-        assert (told["status"], told["stopped"]) == ("incomplete", stopped)
+        assert (manifest["status"], manifest["stopped"]) == ("incomplete", stopped)
 
 
 def test_a_run_that_is_reopened_goes_on_under_its_manifest(place: RunPlace) -> None:
@@ -183,7 +183,7 @@ def test_unwritable_runs_leave_nothing(tmp_path: Path, monkeypatch: pytest.Monke
         for name in ("mine", "new"):
             with pytest.raises(RunError, match="No space left on device"):
                 start_run(tmp_path / name, MANIFEST, SOURCES)
-        assert [one.name for one in tmp_path.rglob("*")] == ["mine"]
+        assert [entry.name for entry in tmp_path.rglob("*")] == ["mine"]
     with start_run(tmp_path / "mine", MANIFEST, SOURCES) as writer:
         monkeypatch.setattr(os, "fsync", fail)
         with pytest.raises(RunError, match=r"E502.*No space left"):

@@ -109,8 +109,8 @@ def test_a_damaged_part_is_e503(store: RunStore, ask: object) -> None:
 def test_kept_completions_are_cut_by_samples(tmp_path: Path) -> None:
     """Each sample has the completions of all its trials, in another process, too."""
     ids = [name for name in "abc" for _ in range(2)]
-    said = Completions.build(ids, [Completion(str(n)) for n in range(6)], source="live")
-    fill(FolderStore(tmp_path)).write_part("completions", 0, said.frame)
+    completions = Completions.build(ids, [Completion(str(n)) for n in range(6)], source="live")
+    fill(FolderStore(tmp_path)).write_part("completions", 0, completions.frame)
     table = StoredTable(FolderStore(tmp_path), "tasks/quiz/completions")
     kept = KeptCompletions(table, num_trials=2)
     sample_ids = pl.Series("sample_id", ["a", "b", "c"])
@@ -137,15 +137,16 @@ def test_a_file_is_there_when_it_is_whole(tmp_path: Path) -> None:
         assert file.read_text() == "before"
 
     write_output(file, write)
-    assert ([one.name for one in tmp_path.iterdir()], file.read_text()) == (["rows.csv"], "after")
+    names = [entry.name for entry in tmp_path.iterdir()]
+    assert (names, file.read_text()) == (["rows.csv"], "after")
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "raised"),
     [(OSError(28, "No space left on device"), RunError), (KeyboardInterrupt(), KeyboardInterrupt)],
 )
 def test_what_is_broken_off_leaves_nothing(
-    error: BaseException, told: type[BaseException], tmp_path: Path
+    error: BaseException, raised: type[BaseException], tmp_path: Path
 ) -> None:
     """A full disk, or Ctrl-C, in the middle: the old file is untouched, and nothing lies beside
     it.
@@ -157,9 +158,10 @@ def test_what_is_broken_off_leaves_nothing(
         path.write_text("half")
         raise error
 
-    with pytest.raises(told):
+    with pytest.raises(raised):
         write_output(file, write)
-    assert ([one.name for one in tmp_path.iterdir()], file.read_text()) == (["rows.csv"], "before")
+    names = [entry.name for entry in tmp_path.iterdir()]
+    assert (names, file.read_text()) == (["rows.csv"], "before")
 
 
 def test_a_link_stays_a_link_and_a_pipe_a_pipe(tmp_path: Path) -> None:

@@ -70,8 +70,10 @@ def read_folder(folder: Path) -> dict[str, bytes]:
 
 def read_manifest(raw: bytes) -> dict[str, Any]:
     """Return `run.json` without its times."""
-    told: dict[str, Any] = json.loads(raw)
-    return {name: value for name, value in told.items() if name not in {"started_at", "ended_at"}}
+    manifest: dict[str, Any] = json.loads(raw)
+    return {
+        name: value for name, value in manifest.items() if name not in {"started_at", "ended_at"}
+    }
 
 
 def score(project: Path, out: object, **options: Any) -> ak.Run:  # noqa: ANN401 - any option of a run
@@ -95,11 +97,11 @@ def test_a_run_on_storage_is_as_in_a_folder(bucket: Bucket, project: Path, num_r
         asking = describe_live_task(scorers=SCORERS)
         run = partial(ak.run, write_run(project, [], task=asking, evaluation=evaluation))
     here, there = run(out=project / "run"), run(out=f"{bucket.url}/runs/one/")
-    found, files = bucket.read_all("runs/one"), read_folder(project / "run")
-    assert read_manifest(found.pop("run.json")) == read_manifest(files.pop("run.json"))
-    assert found == files
+    stored, files = bucket.read_all("runs/one"), read_folder(project / "run")
+    assert read_manifest(stored.pop("run.json")) == read_manifest(files.pop("run.json"))
+    assert stored == files
     assert (str(there.path), there.metrics) == (f"{bucket.url}/runs/one", here.metrics)
-    assert not [canary for canary in CANARIES for raw in found.values() if canary in raw]
+    assert not [canary for canary in CANARIES for raw in stored.values() if canary in raw]
     task, same = there.tasks["quiz"], here.tasks["quiz"]
     assert (len(task.repetitions), task.repeatability) == (num_runs - 1, same.repeatability)
     repetitions = zip(task.repetitions, same.repetitions, strict=True)
@@ -195,14 +197,14 @@ def test_what_is_no_run_is_told(bucket: Bucket, project: Path) -> None:
     bucket.put("runs/bad/run.json", b"{")
     steps: list[str] = []
     begin = partial(score, project, progress=lambda stage, *_: steps.append(stage))
-    asked: list[tuple[Callable[[str], object], str, str]] = [
+    requests: list[tuple[Callable[[str], object], str, str]] = [
         (load_run, f"{bucket.url}/runs/none", "E501"),
         (load_run, f"{bucket.url}/runs/old", "E503"),
         (load_run, f"{bucket.url}/runs/bad", "E503"),
         (ak.resume, "s3://no-such-bucket-there/x", "E509"),
         (begin, f"{bucket.url}/runs/taken", "E502"),
     ]
-    for ask, url, code in asked:
+    for ask, url, code in requests:
         with pytest.raises(RunError) as caught:
             ask(url)
         assert caught.value.code == code
@@ -213,9 +215,9 @@ def test_what_is_no_run_is_told(bucket: Bucket, project: Path) -> None:
 def test_a_hostile_listing_leads_nowhere(bucket: Bucket, project: Path) -> None:
     """A task key that is a path is refused; names that a run has none of are passed over."""
     score(project, f"{bucket.url}/runs/one")
-    told = json.loads(bucket.get("runs/one/run.json")) | {"status": "running"}
-    del told["files"]
-    bucket.put("runs/one/run.json", json.dumps(told).encode())
+    manifest = json.loads(bucket.get("runs/one/run.json")) | {"status": "running"}
+    del manifest["files"]
+    bucket.put("runs/one/run.json", json.dumps(manifest).encode())
     bucket.put("runs/one/tasks/quiz/scores/part-x.parquet", b"words")
     bucket.put("runs/one/tasks/other/metrics.json", b"[]")
     bucket.put("runs/one/tasks/quiz/more.json", b"words")
@@ -223,8 +225,8 @@ def test_a_hostile_listing_leads_nowhere(bucket: Bucket, project: Path) -> None:
     bucket.put("runs/one/tasks/quiz/metrics.json", b"[]")
     with pytest.raises(RunError, match="JSON object"):
         load_run(f"{bucket.url}/runs/one")
-    told["tasks"][0]["key"] = "../one/tasks/quiz"
-    bucket.put("runs/two/run.json", json.dumps(told).encode())
+    manifest["tasks"][0]["key"] = "../one/tasks/quiz"
+    bucket.put("runs/two/run.json", json.dumps(manifest).encode())
     with pytest.raises(RunError, match="E503"):
         load_run(f"{bucket.url}/runs/two")
 
@@ -291,9 +293,9 @@ def test_copies_of_a_journal_are_published_while_it_is_written(
     assert bring_journal(store) == 0
     with closing(CallStore(store.home / "calls.sqlite")) as journal:
         assert journal.find([call])["k"].text == "A"
-    with closing(sqlite3.connect(project / "other")) as other:
-        other.execute("PRAGMA user_version = 1").close()
-        other.execute("CREATE TABLE calls (key)").close()
+    with closing(sqlite3.connect(project / "other")) as second:
+        second.execute("PRAGMA user_version = 1").close()
+        second.execute("CREATE TABLE calls (key)").close()
     old = (project / "other").read_bytes()
     for damaged, why in ((old, "it has version 1, this release reads 4"), (b"words", "is damaged")):
         bucket.put("runs/one/calls.sqlite", damaged)

@@ -161,12 +161,12 @@ INTRUDER = (
         (BIG_FILE, "raised", "OSError"),
         (DEEP, "bad_value", f"{NOT_JSON} (RecursionError"),
         (FAILING, "bad_value", NOT_JSON),
-        ("import os\ndef compute_scores(s): os._exit(0)", "died", f"{ENDED} 0"),
-        ("import os\ndef compute_scores(s): os.kill(os.getpid(), 11)", "died", f"{ENDED} -11"),
-        ("import os\ndef compute_scores(s): os.closerange(0, 4096)", "died", ""),
+        ("import os\ndef compute_scores(s): os._exit(0)", "crashed", f"{ENDED} 0"),
+        ("import os\ndef compute_scores(s): os.kill(os.getpid(), 11)", "crashed", f"{ENDED} -11"),
+        ("import os\ndef compute_scores(s): os.closerange(0, 4096)", "crashed", ""),
         # What writes into the private connection is told, not believed.
-        (INTRUDER.replace("FRAME", "bytes(7) + b'\\x02{}'"), "died", "the snippet corrupted its"),
-        (INTRUDER.replace("FRAME", "bytes(7) + b'\\x02}{'"), "died", "the snippet corrupted its"),
+        (INTRUDER.replace("FRAME", "bytes(7) + b'\\x02{}'"), "crashed", "the snippet corrupted"),
+        (INTRUDER.replace("FRAME", "bytes(7) + b'\\x02}{'"), "crashed", "the snippet corrupted"),
         (INTRUDER.replace("FRAME", "b'\\xff' * 64"), "bad_value", "the snippet returned more than"),
     ],
 )
@@ -302,7 +302,7 @@ def test_no_frame_but_the_users_is_shown(source: str, parts: list[str], frames: 
     [
         ("1 // 0", SECONDS, "raised", "ZeroDivisionError: "),
         ("time.sleep(60)", 3.0, "timeout", "the snippet took longer than its limit of 3 s"),
-        ("os._exit(1)", SECONDS, "died", "the snippet's process ended: exit code 1"),
+        ("os._exit(1)", SECONDS, "crashed", "the snippet's process ended: exit code 1"),
         ("bytearray(10**9)", SECONDS, "memory", FULL),
         ("while True: kept.append(bytearray(1 << 20))", SECONDS, "memory", FULL),
     ],
@@ -322,7 +322,7 @@ def test_one_failure_leaves_other_calls(body: str, seconds: float, kind: str, me
     assert isinstance(second, SnippetError)
     assert second.kind == kind
     assert second.message.startswith(message)
-    assert kind in {"timeout", "died"} or "line 7, in compute_scores" in second.traceback
+    assert kind in {"timeout", "crashed"} or "line 7, in compute_scores" in second.traceback
     assert kind != "raised" or third == [2, 3]
 
 
@@ -342,7 +342,7 @@ def test_working_folder_is_empty_and_goes_away() -> None:
 
 
 def test_no_process_is_left() -> None:
-    """After use, after an error and after a failed start no process of ours is left, living or
+    """After use, after an error and after a failed start no child process is left, living or
     dead.
     """
     before = find_children()
@@ -353,7 +353,7 @@ def test_no_process_is_left() -> None:
 
 
 def test_forgotten_process_ends_with_its_owner() -> None:
-    """A process that nobody closed ends when its owner is gone."""
+    """A process that was never closed ends when its owner is gone."""
     before = find_children()
     process = SnippetProcess(make_snippet("def compute_scores(s):\n    return 1"))
     assert process.call([{}, {}]) == 1
@@ -439,7 +439,7 @@ def test_the_end_of_a_process_with_a_living_child_is_noticed() -> None:
     process = SnippetProcess(make_snippet(source), seconds=SECONDS)
     with process, pytest.raises(SnippetError) as caught:
         process.call([{}, {}])
-    assert (caught.value.kind, caught.value.message) == ("died", f"{ENDED} 5")
+    assert (caught.value.kind, caught.value.message) == ("crashed", f"{ENDED} 5")
 
 
 def test_closing_ends_the_children_of_the_snippet() -> None:
@@ -472,8 +472,10 @@ def test_a_value_that_cannot_be_sent_is_reported() -> None:
     values = f"[{', '.join(SPOILED)}]"
     source = f"loop = []\nloop.append(loop)\ndef compute_scores(s):\n    return {values}[s['n']]"
     problems = run(source, *([{"n": n}, {}] for n in range(len(SPOILED))))
-    told = [(one.kind, one.message) for one in problems if isinstance(one, SnippetError)]
-    assert told == [("bad_value", message) for message in SPOILED.values()]
+    reported = [
+        (error.kind, error.message) for error in problems if isinstance(error, SnippetError)
+    ]
+    assert reported == [("bad_value", message) for message in SPOILED.values()]
 
 
 def test_arguments_beyond_the_memory_limit_are_reported() -> None:
@@ -528,9 +530,9 @@ def test_children_of_a_snippet_reach_nobody() -> None:
         "[sys.executable, '-c', 'import socket; socket.socket()'], "
         "capture_output=True, text=True).stderr}"
     )
-    said = call(body)
-    assert isinstance(said, dict)
-    assert "PermissionError" in str(said["said"])
+    result = call(body)
+    assert isinstance(result, dict)
+    assert "PermissionError" in str(result["said"])
 
 
 def test_a_snippet_that_acts_as_a_model_may_use_the_network() -> None:

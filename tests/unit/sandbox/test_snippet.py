@@ -65,10 +65,10 @@ def test_check_runs_nothing(tmp_path: Path) -> None:
 
 def test_digest_depends_on_function_and_source() -> None:
     """Two snippets are the same code if function and source are."""
-    one = Snippet("compute_scores", "x", Place("a.yaml"), "first")
-    assert one.digest == Snippet("compute_scores", "x", None, "second").digest
-    assert one.digest != Snippet("compute_metrics", "x").digest
-    assert one.digest != Snippet("compute_scores", "y").digest
+    snippet = Snippet("compute_scores", "x", Place("a.yaml"), "first")
+    assert snippet.digest == Snippet("compute_scores", "x", None, "second").digest
+    assert snippet.digest != Snippet("compute_metrics", "x").digest
+    assert snippet.digest != Snippet("compute_scores", "y").digest
 
 
 ONE = Snippet(
@@ -114,11 +114,11 @@ def test_refusal_lists_every_snippet() -> None:
         require_trust([ONE, TWO], trust_code=False)
     error = caught.value
     assert (error.code, error.where) == ("E118", Place("task.yaml", 12))
-    one, two = ONE.digest[:12], TWO.digest[:12]
+    a, b = ONE.digest[:12], TWO.digest[:12]
     assert error.message.splitlines() == [
         "2 Python snippets that you have not trusted yet would run:",
-        f"  - task.yaml:12: `scorers[0]`, compute_scores, sha256 {one}…: 'def compute_scores(s):'",
-        f"  - snippet: `metrics[1]`, compute_metrics, sha256 {two}…: '# mine'",
+        f"  - task.yaml:12: `scorers[0]`, compute_scores, sha256 {a}…: 'def compute_scores(s):'",
+        f"  - snippet: `metrics[1]`, compute_metrics, sha256 {b}…: '# mine'",
     ]
     assert "--trust-code" in str(error.hint)
     assert list_untrusted(ONE) == ["scorers[0]"]

@@ -105,7 +105,7 @@ def test_a_scorer_of_one_s_own_needs_nothing_but_judge() -> None:
 def test_its_templates_are_those_of_the_fields_that_are_given() -> None:
     """A field left out has none; one that does not compile is its own error."""
     templates = Bare("{{ sample.x }}").templates()
-    assert {name: one.values(ONE_ROW) for name, one in templates.items()} == {"wanted": ["1"]}
+    assert {name: text.values(ONE_ROW) for name, text in templates.items()} == {"wanted": ["1"]}
     with pytest.raises(SpecError):
         Bare("{{ sample.x").templates()
 
@@ -176,10 +176,10 @@ def test_sample_is_kept_out_with_all_its_trials() -> None:
     scores = {"mcqa": score_table(scorer, samples, answers)}
     content = "{{ solver_output.output.choices[0].message.content }}"
     actions = [Action(text, RowFilter("equals", content, text)) for text in ("no", "Hmm")]
-    found = apply_actions(actions, samples, answers, scores, num_trials=2)["mcqa"].frame[
+    excluded = apply_actions(actions, samples, answers, scores, num_trials=2)["mcqa"].frame[
         "excluded_by"
     ]
-    assert found.to_list() == ["Hmm", "Hmm", None, None, "Hmm", "Hmm"]
+    assert excluded.to_list() == ["Hmm", "Hmm", None, None, "Hmm", "Hmm"]
 
 
 def test_filters_see_values_and_metadata_by_scorer() -> None:
@@ -256,7 +256,8 @@ def test_the_stored_form_has_a_struct_for_each_scorer() -> None:
     samples, completions = make_tables("A", "A")
     scorers: dict[str, Scorer] = {"mcqa": ORDERED, "same": StringEquals("A")}
     table = join_scores(
-        completions, {key: score_table(one, samples, completions) for key, one in scorers.items()}
+        completions,
+        {key: score_table(scorer, samples, completions) for key, scorer in scorers.items()},
     )
     assert table.columns == ["sample_id", "trial", "mcqa", "same"]
     assert table.row(0, named=True)["mcqa"]["values"] == {"is_correct": 1.0}
@@ -268,7 +269,7 @@ def show(orders: Sequence[Sequence[int]], *, is_prior: bool = False) -> Samples:
         {
             "base_sample_id": ["s"] * len(orders),
             "order": pl.Series(orders, dtype=pl.List(pl.UInt16)),
-            "left_in_place": pl.Series([None] * len(orders), dtype=pl.String),
+            "not_reordered": pl.Series([None] * len(orders), dtype=pl.String),
         }
     )
     if is_prior:
@@ -282,20 +283,21 @@ def test_the_truth_moves_with_its_option() -> None:
     samples = show([[0, 1, 2], [1, 2, 0], [0, 1]])
     scores = score_rows(ORDERED, samples, record(samples, "ACB"), [])
     results = [dict(row.metadata) for row in scores.rows()]
-    assert [one["ground_truth_choice"] for one in results] == ["A", "C", "A"]
-    assert [one["predicted_option"] for one in results] == ["A", "A", "B"]
-    assert [one["ground_truth_option"] for one in results] == ["A", "A", "A"]
-    assert [one["option_order"] for one in results] == [["A", "B", "C"], ["B", "C", "A"], None]
-    assert {one["base_sample_id"] for one in results} == {"s"}
+    assert [metadata["ground_truth_choice"] for metadata in results] == ["A", "C", "A"]
+    assert [metadata["predicted_option"] for metadata in results] == ["A", "A", "B"]
+    assert [metadata["ground_truth_option"] for metadata in results] == ["A", "A", "A"]
+    orders = [metadata["option_order"] for metadata in results]
+    assert orders == [["A", "B", "C"], ["B", "C", "A"], None]
+    assert {metadata["base_sample_id"] for metadata in results} == {"s"}
 
 
 def test_scores_without_choices_say_the_sample_they_are_of() -> None:
     """A scorer that knows no labels has nothing to call back; what estimates a prior is marked."""
     samples = show([[1, 0]], is_prior=True)
-    (found,) = score_rows(StringEquals("A"), samples, record(samples, ["A"]), []).rows()
-    assert found.metadata["base_sample_id"] == "s"
-    assert (found.metadata["option_order"], found.metadata["predicted_option"]) == (None, None)
-    assert (found.metadata["estimates_prior"], found.metadata["is_extra"]) == (True, False)
+    (row,) = score_rows(StringEquals("A"), samples, record(samples, ["A"]), []).rows()
+    assert row.metadata["base_sample_id"] == "s"
+    assert (row.metadata["option_order"], row.metadata["predicted_option"]) == (None, None)
+    assert (row.metadata["estimates_prior"], row.metadata["is_extra"]) == (True, False)
 
 
 ALL = (*RULE_NAMES, *EXTRACTORS)
@@ -310,16 +312,18 @@ def read(
     """Return the readings of these rows of `TEXTS`; columns replace those of the completions and
     scores.
     """
-    samples, said = make_tables(answers, TEXTS)
-    said = Completions.from_frame(
-        said.frame.with_columns(
-            pl.Series(*one) for one in columns.items() if one[0] == "their_score"
+    samples, replies = make_tables(answers, TEXTS)
+    replies = Completions.from_frame(
+        replies.frame.with_columns(
+            pl.Series(*item) for item in columns.items() if item[0] == "imported_score"
         )
     )
-    scores = score_table(SCORER, samples, said)
-    kept = [pl.Series(*one, dtype=pl.String) for one in columns.items() if one[0] == "excluded_by"]
+    scores = score_table(SCORER, samples, replies)
+    kept = [
+        pl.Series(*item, dtype=pl.String) for item in columns.items() if item[0] == "excluded_by"
+    ]
     return count_readings(
-        SCORER, samples, said, replace(scores, frame=scores.frame.with_columns(kept)), rows
+        SCORER, samples, replies, replace(scores, frame=scores.frame.with_columns(kept)), rows
     )
 
 
@@ -347,10 +351,8 @@ def test_passages_of_a_scorer_have_its_choices_and_options() -> None:
     samples, completions = make_tables("BBCDAA", TEXTS)
     answers = [Sample(sample.id, Row(answer=sample.fields["answer"])) for sample in samples]
     whole, bare = samples, Samples(answers, ["answer"])
-    for given, options in ((whole, ("one", "two", "three", "four")), (bare, None)):
-        passages = list_passages(
-            SCORER, given, completions, score_table(SCORER, given, completions)
-        )
+    for rows, options in ((whole, ("one", "two", "three", "four")), (bare, None)):
+        passages = list_passages(SCORER, rows, completions, score_table(SCORER, rows, completions))
         assert passages == [(text, LETTERS, options) for text in TEXTS]
 
 
@@ -398,8 +400,8 @@ def test_spots_of_a_stretch_are_its_rows() -> None:
 def test_own_scorers_are_found_by_type() -> None:
     """The types of the docs are the keys of the registry."""
     judges = ["model_as_a_judge_scorer", "model_as_a_judge_classifier", "labeler_via_model"]
-    others = ["python", *judges, "choice_probabilities"]
-    assert list(SCORERS) == ["string_equals_mcqa", "string_equals", *others]
+    further = ["python", *judges, "choice_probabilities"]
+    assert list(SCORERS) == ["string_equals_mcqa", "string_equals", *further]
     for name, scorer in SCORERS.items():
         assert name == scorer.type
         assert set(scorer.template_fields) <= {field.name for field in fields(scorer)}  # type: ignore[arg-type]  # scorers are dataclasses

@@ -26,17 +26,17 @@ def send(first: str, top: Mapping[str, float], *before: str) -> dict[str, object
     """Return chat log-probabilities: some opening tokens, then the answer's with probabilities of
     `top`.
     """
-    opening = [{"token": one, "logprob": -0.1, "top_logprobs": []} for one in before]
+    opening = [{"token": text, "logprob": -0.1, "top_logprobs": []} for text in before]
     listed = [{"token": token, "logprob": math.log(share)} for token, share in top.items()]
     return {"content": [*opening, {"token": first, "logprob": -0.5, "top_logprobs": listed}]}
 
 
 def judge(
-    top: Mapping[str, float], truth: str = "A", said: str | None = "A", first: str = "A"
+    top: Mapping[str, float], truth: str = "A", text: str | None = "A", first: str = "A"
 ) -> Score:
     """Return the verdict on the alternatives of one token."""
     return judge_probabilities(
-        send(first, {first: top.get(first, 1e-9), **top}), CHOICES, truth, said
+        send(first, {first: top.get(first, 1e-9), **top}), CHOICES, truth, text
     )
 
 
@@ -85,7 +85,7 @@ def test_thoughts_without_an_answer_have_no_answer_token() -> None:
 
 def test_values_are_those_of_their_definitions() -> None:
     """Probabilities are given that one of the choices is the answer."""
-    assert judge({"A": 0.5, "B": 0.25, "C": 0.15, "D": 0.1}, truth="B", said="A").values == {
+    assert judge({"A": 0.5, "B": 0.25, "C": 0.15, "D": 0.1}, truth="B", text="A").values == {
         "is_correct": 0.0,
         "confidence": pytest.approx(0.5),
         "truth_probability": pytest.approx(0.25),
@@ -100,8 +100,8 @@ def test_values_are_those_of_their_definitions() -> None:
 def test_the_text_may_say_something_else() -> None:
     """That is a mismatch; a text that names no choice says nothing."""
     top = {"A": 0.6, "B": 0.4}
-    assert judge(top, said="B").values["text_mismatch"] == 1.0
-    assert judge(top, said=None).values["text_mismatch"] is None
+    assert judge(top, text="B").values["text_mismatch"] == 1.0
+    assert judge(top, text=None).values["text_mismatch"] is None
 
 
 def test_a_truth_outside_the_alternatives_has_no_known_probability() -> None:
@@ -144,7 +144,7 @@ def test_ranked_continuations_may_be_divided_by_their_length(normalise: str, bes
 
 def test_the_column_form_says_the_same_row_by_row() -> None:
     """A failed call stays an error, and a bad row keeps its own reason."""
-    told = [send("A", {"A": 0.7, "B": 0.3}), None, send("B", {"B": 0.6, "C": 0.4}), None]
+    logprobs = [send("A", {"A": 0.7, "B": 0.3}), None, send("B", {"B": 0.6, "C": 0.4}), None]
     statuses = [
         CompletionStatus.OK,
         CompletionStatus.OK,
@@ -152,17 +152,17 @@ def test_the_column_form_says_the_same_row_by_row() -> None:
         CompletionStatus.ERROR,
     ]
     completions = [
-        Completion(None if status is CompletionStatus.ERROR else "A", status, logprobs=one)
-        for one, status in zip(told, statuses, strict=True)
+        Completion(None if status is CompletionStatus.ERROR else "A", status, logprobs=entry)
+        for entry, status in zip(logprobs, statuses, strict=True)
     ]
     frame = pl.DataFrame({"answer": ["A", "A", "E", "A"]})
     ids = pl.Series(["1", "2", "3", "4"])
     scorer = ChoiceProbabilities("{{ sample.answer }}", list(CHOICES))
-    said = Completions.build(ids, completions, source="live")
-    rows = list(score_table(scorer, samples_from_frame(frame, ids), said).rows())
+    replies = Completions.build(ids, completions, source="live")
+    rows = list(score_table(scorer, samples_from_frame(frame, ids), replies).rows())
     assert [row.status.value for row in rows] == ["SCORED", "FAILED", "FAILED", "ERROR"]
     assert [row.reason for row in rows] == [None, "NO_LOGPROBS", "BAD_TRUTH", "CALL_FAILED"]
-    alone = judge_probabilities(json.loads(json.dumps(told[0])), CHOICES, "A", "A")
+    alone = judge_probabilities(json.loads(json.dumps(logprobs[0])), CHOICES, "A", "A")
     assert (rows[0].values, rows[0].metadata) == (alone.values, alone.metadata)
 
 
@@ -178,9 +178,9 @@ def test_rows_and_fields_are_those_of_the_text_scorer() -> None:
     problems, notices = plain.check_rows(samples)
     assert [(problem.position, problem.reason) for problem in problems] == [(1, "BAD_TRUTH")]
     assert notices == []
-    known = plain.sample_facts(samples)
-    assert (known.choices, known.truths[0]) == ([CHOICES] * 2, "B")
-    assert known.options == [("w", "x", "y", "z")] * 2
+    facts = plain.sample_facts(samples)
+    assert (facts.choices, facts.truths[0]) == ([CHOICES] * 2, "B")
+    assert facts.options == [("w", "x", "y", "z")] * 2
 
 
 def test_choices_outside_the_alternatives_are_counted() -> None:

@@ -70,7 +70,7 @@ def build(options: str | None) -> tuple[StringEqualsMcqa, Samples, Completions]:
         {"truth": "Z", "choices": ["A", "B"], "texts": None},
     ]
     samples = samples_from_frame(pl.DataFrame(rows))
-    said = [
+    replies = [
         Completion("The answer is Rome."),
         Completion("Answer: C"),
         Completion("The answer is Rome."),
@@ -80,22 +80,22 @@ def build(options: str | None) -> tuple[StringEqualsMcqa, Samples, Completions]:
     scorer = StringEqualsMcqa(
         "{{ sample.truth }}", "{{ sample.choices }}", extraction="stated_answer", options=options
     )
-    return scorer, samples, Completions.build(samples.ids, said, source="recorded")
+    return scorer, samples, Completions.build(samples.ids, replies, source="recorded")
 
 
 def test_scorer_tells_the_rule_what_its_field_gives() -> None:
     """With `options` a text counts; without it the column of that name does not."""
     scorer, samples, completions = build("{{ sample.texts }}")
-    told = list(score_table(scorer, samples, completions).rows())
-    assert [one.metadata["predicted_choice"] for one in told] == ["B", "C", "A", None, None]
-    assert [one.metadata["validity_reason"] for one in told] == [None, None, None, "REFUSED", None]
-    assert [one.metadata["answer_span"] for one in told] == [[4, 18], [0, 9], [4, 18], None, None]
-    assert told[1].metadata["extraction_rule"] == "stated_answer/answer_cue"
+    rows = list(score_table(scorer, samples, completions).rows())
+    assert [row.metadata["predicted_choice"] for row in rows] == ["B", "C", "A", None, None]
+    assert [row.metadata["validity_reason"] for row in rows] == [None, None, None, "REFUSED", None]
+    assert [row.metadata["answer_span"] for row in rows] == [[4, 18], [0, 9], [4, 18], None, None]
+    assert rows[1].metadata["extraction_rule"] == "stated_answer/answer_cue"
     scorer, samples, completions = build(None)
     judged = judge("The answer is Rome.", ["A", "B"], "B", "stated_answer", ["Paris", "Rome"])
     assert judged.values == {"is_correct": 1.0}  # one completion as in a column
     untold = list(score_table(scorer, samples, completions).rows())
-    assert [one.metadata["predicted_choice"] for one in untold] == [None, "C", None, None, None]
+    assert [row.metadata["predicted_choice"] for row in untold] == [None, "C", None, None, None]
 
 
 FOUR = ("A", "B", "C", "D")

@@ -14,7 +14,15 @@ from answerkey.scorers.question import (
     parse_choices,
     read_options,
 )
-from answerkey.types import Completion, CompletionStatus, Known, Notice, Samples, Score, ScoreStatus
+from answerkey.types import (
+    Completion,
+    CompletionStatus,
+    Notice,
+    SampleFacts,
+    Samples,
+    Score,
+    ScoreStatus,
+)
 
 CASES = read_cases(__file__)
 
@@ -51,8 +59,8 @@ def test_judge_states_everything_about_a_verdict() -> None:
 
     What is the dataset's fault is FAILED, not a wrong answer; choices are looked at first.
     """
-    stated = ("VALID", None, "B", "B", LETTERS, "first_character")
-    metadata = dict(zip(StringEqualsMcqa.metadata_types, stated, strict=True))
+    fields = ("VALID", None, "B", "B", LETTERS, "first_character")
+    metadata = dict(zip(StringEqualsMcqa.metadata_types, fields, strict=True))
     assert judge(" B. Lyon", LETTERS, "B") == Score(
         ScoreStatus.SCORED, values={"is_correct": 1.0}, metadata=metadata
     )
@@ -85,7 +93,7 @@ def test_bad_rows_are_failed_and_failed_calls_are_errors() -> None:
     """
     failed_call = Completion(None, CompletionStatus.ERROR)
     result = score(SCORER, build_samples("A", "E", "A", None), "A", "A", failed_call, failed_call)
-    assert [(one.status.value, one.reason, one.values["is_correct"]) for one in result] == [
+    assert [(row.status.value, row.reason, row.values["is_correct"]) for row in result] == [
         ("SCORED", None, 1.0),
         ("FAILED", "BAD_TRUTH", None),
         ("ERROR", "CALL_FAILED", None),
@@ -106,13 +114,13 @@ def test_truth_outside_the_choices_is_shown_with_its_place() -> None:
             "  = help: fix the row"
         )
     ]
-    found = SCORER.check_rows(build_samples("E", "A", None, "AB"))[0]
-    assert [(one.position, one.error.code) for one in found] == [
+    problems = SCORER.check_rows(build_samples("E", "A", None, "AB"))[0]
+    assert [(problem.position, problem.error.code) for problem in problems] == [
         (0, "E204"),
         (2, "E204"),
         (3, "E204"),
     ]
-    assert all(one.error.hint for one in found)
+    assert all(problem.error.hint for problem in problems)
 
 
 def test_unsuitable_choices_are_shown_with_their_place() -> None:
@@ -131,17 +139,17 @@ def test_a_missing_column_is_reported_once() -> None:
     """A column that does not exist is one error however many rows there are, without a row."""
     scorer = StringEqualsMcqa("{{ sample.anser }}", "{{ sample.choices }}")
     problems, _ = scorer.check_rows(build_samples("A", "B", "C"))
-    assert [(one.error.code, one.reason) for one in problems] == [("E206", "TEMPLATE_FAILED")]
+    assert [(item.error.code, item.reason) for item in problems] == [("E206", "TEMPLATE_FAILED")]
     assert "`anser` is not a column" in problems[0].error.message
     assert "did you mean `answer`?" in str(problems[0].error.hint)
     assert problems[0].error.where == Place(file="data/mmlu.csv")
-    assert [one.reason for one in score(scorer, build_samples("A", "B"), "A", "B")] == [
+    assert [item.reason for item in score(scorer, build_samples("A", "B"), "A", "B")] == [
         "TEMPLATE_FAILED"
     ] * 2
 
 
 @pytest.mark.parametrize(
-    ("scorer", "answers", "found", "reasons"),
+    ("scorer", "answers", "problems", "reasons"),
     [
         (
             StringEqualsMcqa("{{ sample.choices[sample.answer] }}", "{{ sample.choices }}"),
@@ -160,15 +168,20 @@ def test_a_missing_column_is_reported_once() -> None:
     ],
 )
 def test_template_that_fails_on_a_row_is_told_with_the_row(
-    scorer: StringEqualsMcqa, answers: tuple[object, ...], found: object, reasons: list[str | None]
+    scorer: StringEqualsMcqa,
+    answers: tuple[object, ...],
+    problems: object,
+    reasons: list[str | None],
 ) -> None:
     """Rows on which a template fails are reported and FAILED.
 
     A missing column once, others beside it.
     """
     samples = build_samples(*answers)
-    assert [(row.position, row.error.code) for row in scorer.check_rows(samples)[0]] == found
-    assert [one.reason for one in score(scorer, samples, *["A"] * len(answers))] == reasons
+    assert [(row.position, row.error.code) for row in scorer.check_rows(samples)[0]] == problems
+    assert [
+        score_of_row.reason for score_of_row in score(scorer, samples, *["A"] * len(answers))
+    ] == reasons
 
 
 def test_trimmed_white_space_is_told_once_with_the_column() -> None:
@@ -184,7 +197,7 @@ def test_trimmed_white_space_is_told_once_with_the_column() -> None:
         )
         for column, line, sample in (("answer", 3, "s1"), ("choices", 2, "s0"))
     ]
-    assert [one.values["is_correct"] for one in score(SCORER, samples, *"AAB")] == [1.0, 1.0, 1.0]
+    assert [row.values["is_correct"] for row in score(SCORER, samples, *"AAB")] == [1.0, 1.0, 1.0]
 
 
 @pytest.mark.parametrize(
@@ -237,10 +250,10 @@ def test_known_holds_choices_truths_and_options() -> None:
     texts = [["Paris", "Lyon"], ["x", "y"]]
     frame = pl.DataFrame({"answer": ["A", "E"], "choices": [["A", "B"]] * 2, "options": texts})
     assert SCORER.sample_facts(build_samples("A", "B")).options == [None, None]
-    known = Known(
+    facts = SampleFacts(
         choices=[("A", "B")] * 2, truths=["A", "E"], options=[("Paris", "Lyon"), ("x", "y")]
     )
-    assert SCORER.sample_facts(samples_from_frame(frame, pl.Series(["1", "2"]))) == known
+    assert SCORER.sample_facts(samples_from_frame(frame, pl.Series(["1", "2"]))) == facts
 
 
 @pytest.mark.parametrize(("options", "expected"), CASES["options"])
@@ -255,9 +268,9 @@ def test_options_come_from_the_field_or_from_a_column_of_lists(
     frame = pl.DataFrame(
         {"answer": ["A"], "a": ["Paris"], "b": ["Lyon"], "options": ["['no', 'list']"]}
     )
-    known = scorer.sample_facts(samples_from_frame(frame, pl.Series(["1"])))
-    assert known is not None
-    assert [texts and list(texts) for texts in known.options] == expected
+    facts = scorer.sample_facts(samples_from_frame(frame, pl.Series(["1"])))
+    assert facts is not None
+    assert [texts and list(texts) for texts in facts.options] == expected
 
 
 def test_only_the_stated_answer_reads_choices_that_are_numbers() -> None:

@@ -70,7 +70,7 @@ def test_no_score_is_guessed(text: str, why: str) -> None:
     ],
 )
 def test_other_shapes_are_no_verdict(text: str) -> None:
-    """Deep and endless ones, a set, an unpacked dict, a call, what nobody can parse.
+    """Deeply nested and unclosed ones, a set, an unpacked dict, a call, broken syntax.
 
     Nothing of it is run.
     """
@@ -100,8 +100,8 @@ class FakeModel:
     def complete(self, questions: Sequence[Request]) -> list[Completion]:
         """Return one completion for each question."""
         self.asked += [[dict(message) for message in question.messages] for question in questions]
-        said = [self.say(str(question.messages[-1]["content"])) for question in questions]
-        return [Completion(one) if isinstance(one, str) else one for one in said]
+        replies = [self.say(str(question.messages[-1]["content"])) for question in questions]
+        return [Completion(reply) if isinstance(reply, str) else reply for reply in replies]
 
 
 def build_samples(*questions: str) -> Samples:
@@ -112,13 +112,13 @@ def build_samples(*questions: str) -> Samples:
 
 def build_judge(**changes: Any) -> ModelAsAJudge:  # noqa: ANN401 - fields of the scorer
     """Return a judge on a scale from 1 to 5."""
-    own: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "model_key": "j",
         "user_prompt": "Q: {{ sample.question }}\nA: {{ input_prompt }}",
         "score_min": 1,
         "score_max": 5,
     }
-    return ModelAsAJudge(**(own | changes))
+    return ModelAsAJudge(**(fields | changes))
 
 
 def build_table(*completions: Completion) -> tuple[Samples, Completions]:
@@ -142,16 +142,16 @@ def score(
 
 def test_judge_scores_each_completion() -> None:
     """The judge's score is put between 0 and 1; what it said is kept beside it."""
-    (found, other), model = score(lambda _: GOOD, Completion("because"), Completion("so"))
-    assert found.values == {"score": 0.75}
-    assert found.metadata == {
+    (first, second), model = score(lambda _: GOOD, Completion("because"), Completion("so"))
+    assert first.values == {"score": 0.75}
+    assert first.metadata == {
         "reasoning": "fine",
         "confidence": 0.5,
         "raw_score": 4.0,
         "judge_text": GOOD,
         "judge_error": None,
     }
-    assert other.values == {"score": 0.75}
+    assert second.values == {"score": 0.75}
     assert len(model.asked) == 2
 
 
@@ -159,8 +159,8 @@ def test_judge_scores_each_completion() -> None:
 def test_scores_are_normalised(scale: tuple[float, float], raw: float, expected: float) -> None:
     """The ends of the scale become 0 and 1."""
     judge = build_judge(score_min=scale[0], score_max=scale[1])
-    (found,), _ = score(lambda _: str(raw), Completion("because"), judge=judge)
-    assert found.values == {"score": expected}
+    (judged,), _ = score(lambda _: str(raw), Completion("because"), judge=judge)
+    assert judged.values == {"score": expected}
 
 
 def test_judge_is_told_the_form_of_its_answer() -> None:
@@ -197,12 +197,12 @@ def test_unreadable_reply_fails_the_row() -> None:
     def say(text: str) -> str:
         return '{"score": 9}' if "bad" in text else GOOD
 
-    found, model = score(say, Completion("good"), Completion("bad"))
-    assert [one.status.value for one in found] == ["SCORED", "FAILED"]
-    assert [one.reason for one in found] == [None, "JUDGE_UNREADABLE"]
-    assert found[1].values == {"score": None}
-    assert found[1].metadata["judge_text"] == '{"score": 9}'
-    assert found[1].metadata["judge_error"] == "the score is 9, and the scale goes from 1 to 5"
+    scores, model = score(say, Completion("good"), Completion("bad"))
+    assert [row.status.value for row in scores] == ["SCORED", "FAILED"]
+    assert [row.reason for row in scores] == [None, "JUDGE_UNREADABLE"]
+    assert scores[1].values == {"score": None}
+    assert scores[1].metadata["judge_text"] == '{"score": 9}'
+    assert scores[1].metadata["judge_error"] == "the score is 9, and the scale goes from 1 to 5"
     assert len(model.asked) == 2
 
 
@@ -210,7 +210,7 @@ NO_REPLY = "the judge refused, or its reply has no text"
 
 
 @pytest.mark.parametrize(
-    ("said", "why"),
+    ("reply", "why"),
     [
         (Completion(None, CompletionStatus.REFUSED), NO_REPLY),
         (Completion(None, CompletionStatus.NO_TEXT), NO_REPLY),
@@ -225,17 +225,17 @@ NO_REPLY = "the judge refused, or its reply has no text"
         ),
     ],
 )
-def test_reply_without_a_verdict_fails_the_row(said: Completion, why: str) -> None:
+def test_reply_without_a_verdict_fails_the_row(reply: Completion, why: str) -> None:
     """A judge that refuses, says nothing or is cut off gives no score."""
-    (found,), _ = score(lambda _: said, Completion("because"))
-    assert (found.reason, found.metadata["judge_error"]) == ("JUDGE_UNREADABLE", why)
+    (row,), _ = score(lambda _: reply, Completion("because"))
+    assert (row.reason, row.metadata["judge_error"]) == ("JUDGE_UNREADABLE", why)
 
 
 def test_failed_calls_are_errors() -> None:
     """A call to the judge that failed is an ERROR, and so is a completion that was never given."""
     lost = Completion(None, CompletionStatus.ERROR, error="HTTP 500")
-    found, model = score(lambda _: lost, lost, Completion("because"))
-    assert [(one.status.value, one.reason, one.metadata["judge_error"]) for one in found] == [
+    scores, model = score(lambda _: lost, lost, Completion("because"))
+    assert [(row.status.value, row.reason, row.metadata["judge_error"]) for row in scores] == [
         ("ERROR", "CALL_FAILED", None),
         ("ERROR", "JUDGE_CALL_FAILED", "HTTP 500"),
     ]
@@ -247,18 +247,18 @@ def test_refusals_and_silence_are_judged_as_they_are() -> None:
     refusal = Completion(
         None, CompletionStatus.REFUSED, reply={"role": "assistant", "refusal": "I won't."}
     )
-    found, model = score(lambda _: GOOD, refusal, Completion(None, CompletionStatus.NO_TEXT))
-    assert [one.status.value for one in found] == ["SCORED", "SCORED"]
+    scores, model = score(lambda _: GOOD, refusal, Completion(None, CompletionStatus.NO_TEXT))
+    assert [row.status.value for row in scores] == ["SCORED", "SCORED"]
     assert str(model.asked[0][0]["content"]).startswith("Q: why\nA: I won't.\n\nAnswer")
     assert str(model.asked[1][0]["content"]).startswith("Q: why\nA:\n\nAnswer")
 
 
 def test_prompt_that_fails_on_a_row_fails_the_row() -> None:
-    """A template that cannot be rendered is the row's trouble, and nobody is asked."""
+    """A template that cannot be rendered fails its row, and no model is asked."""
     judge = build_judge(user_prompt="{{ (input_prompt | fromjson).x }}")
-    found, model = score(lambda _: GOOD, Completion('{"x": 1}'), Completion("no json"), judge=judge)
-    assert [one.reason for one in found] == [None, "TEMPLATE_FAILED"]
-    assert found[1].metadata["judge_error"]
+    rows, model = score(lambda _: GOOD, Completion('{"x": 1}'), Completion("no json"), judge=judge)
+    assert [row.reason for row in rows] == [None, "TEMPLATE_FAILED"]
+    assert rows[1].metadata["judge_error"]
     assert len(model.asked) == 1
 
 
@@ -270,8 +270,8 @@ def test_judge_of_samples_needs_no_completion() -> None:
     assert build_judge(
         user_prompt="{{ sample.question }}", system_prompt="{{ messages }}"
     ).needs_completion
-    (found,), _ = score(lambda _: GOOD, Completion(None, CompletionStatus.ERROR), judge=judge)
-    assert found.status.value == "SCORED"
+    (row,), _ = score(lambda _: GOOD, Completion(None, CompletionStatus.ERROR), judge=judge)
+    assert row.status.value == "SCORED"
 
 
 def test_rows_are_checked_before_anybody_is_asked() -> None:
@@ -306,10 +306,10 @@ def test_models_that_answer_from_choices_cannot_judge() -> None:
     with pytest.raises(SpecError, match=r"error\[E301\]: model `builtin/random` .* cannot judge"):
         build_judge().bind(open_model("builtin/random"), key="quality")
     constant = open_model(f"builtin/constant?choice={json.dumps({'score': 5})}")
-    (found,) = score_table(
+    (row,) = score_table(
         build_judge().bind(constant, key="quality"), *build_table(Completion("x"))
     ).rows()
-    assert found.values == {"score": 1.0}
+    assert row.values == {"score": 1.0}
     with pytest.raises(InternalError, match=r"error\[E901\]"):
         score_table(build_judge(), *build_table(Completion("x")))
 
@@ -352,8 +352,8 @@ def test_without_labels_any_text_is_one() -> None:
 
 def build_classifier(**changes: Any) -> ModelClassifier:  # noqa: ANN401 - fields of the scorer
     """Return a classifier with one label for right and two for wrong."""
-    own: dict[str, Any] = {"correct_labels": ("yes",), "incorrect_labels": ("no", "unsure")}
-    return ModelClassifier("j", "{{ input_prompt }}", **(own | changes))
+    fields: dict[str, Any] = {"correct_labels": ("yes",), "incorrect_labels": ("no", "unsure")}
+    return ModelClassifier("j", "{{ input_prompt }}", **(fields | changes))
 
 
 def test_classifier_says_right_or_wrong() -> None:
@@ -364,8 +364,8 @@ def test_classifier_says_right_or_wrong() -> None:
 
     replies = map(Completion, ("yes", "no.", "<think>yes</think>unsure", "Yes"))
     (right, wrong, unsure, lost), model = score(say, *replies, judge=build_classifier())
-    assert [one.values["is_correct"] for one in (right, wrong, unsure)] == [1.0, 0.0, 0.0]
-    assert [one.metadata["label"] for one in (right, wrong, unsure)] == ["yes", "no", "unsure"]
+    assert [row.values["is_correct"] for row in (right, wrong, unsure)] == [1.0, 0.0, 0.0]
+    assert [row.metadata["label"] for row in (right, wrong, unsure)] == ["yes", "no", "unsure"]
     assert unsure.metadata["judge_text"] == "<think>yes</think>unsure"
     assert (lost.status.value, lost.reason) == ("FAILED", "JUDGE_UNREADABLE")
     assert (lost.values, lost.metadata["label"]) == ({"is_correct": None}, None)
@@ -384,11 +384,11 @@ def test_labeler_gives_the_label() -> None:
     """The label is the value; without `valid_labels` any text is one, and the prompt names none."""
     closed = ModelLabeler("j", "{{ input_prompt }}", valid_labels=("sure", "unsure"))
     free = ModelLabeler("j", "{{ input_prompt }}", system_prompt=None)
-    (found, lost), model = score(lambda _: "sure", Completion("x"), Completion("y"), judge=closed)
-    assert (found.values, lost.values) == ({"label": "sure"}, {"label": "sure"})
+    (first, lost), model = score(lambda _: "sure", Completion("x"), Completion("y"), judge=closed)
+    assert (first.values, lost.values) == ({"label": "sure"}, {"label": "sure"})
     assert model.asked[0][0]["content"] == "You label the output of another model."
-    (found,), model = score(lambda _: '"Off topic."', Completion("x"), judge=free)
-    assert (found.values, found.metadata["judge_text"]) == ({"label": "Off topic"}, '"Off topic."')
+    (first,), model = score(lambda _: '"Off topic."', Completion("x"), judge=free)
+    assert (first.values, first.metadata["judge_text"]) == ({"label": "Off topic"}, '"Off topic."')
     assert model.asked == [
         [{"role": "user", "content": "x\n\nAnswer with the label and nothing else."}]
     ]
@@ -399,31 +399,31 @@ def test_json_is_taken_off_only_where_it_was_asked_for() -> None:
 
     Without them it is none of the labels.
     """
-    for said, status in (('{"label": "yes"}', "SCORED"), ("yes", "SCORED"), ('["yes"]', "FAILED")):
-        (found,), _ = score(
-            lambda _, said=said: said,  # type: ignore[misc]  # the default binds the loop's value
+    for reply, status in (('{"label": "yes"}', "SCORED"), ("yes", "SCORED"), ('["yes"]', "FAILED")):
+        (row,), _ = score(
+            lambda _, reply=reply: reply,  # type: ignore[misc]  # the default binds the loop's value
             Completion("x"),
             judge=build_classifier(use_structured_outputs=True),
         )
-        assert found.status.value == status
-    (found,), _ = score(lambda _: '{"label": "yes"}', Completion("x"), judge=build_classifier())
-    assert found.reason == "JUDGE_UNREADABLE"
+        assert row.status.value == status
+    (row,), _ = score(lambda _: '{"label": "yes"}', Completion("x"), judge=build_classifier())
+    assert row.reason == "JUDGE_UNREADABLE"
 
 
 @pytest.mark.parametrize(("changes", "errors"), CASES["labels_twice"])
 def test_labels_must_tell_right_from_wrong(changes: Any, errors: list[str]) -> None:  # noqa: ANN401
     """Labels for both, each once."""
-    _, found = build_classifier(**changes).compiled
-    assert [name for name, _ in found] == errors
-    for name, error in found:
+    _, problems = build_classifier(**changes).compiled
+    assert [name for name, _ in problems] == errors
+    for name, error in problems:
         assert error.code == "E108"
         assert error.message == f"`{name}` is empty, or one of its labels is listed twice"
 
 
 def test_labels_of_a_labeler_are_checked() -> None:
     """No label twice; none at all is fine."""
-    _, found = ModelLabeler("j", "x", valid_labels=("a", "a")).compiled
-    assert [name for name, _ in found] == ["valid_labels"]
+    _, problems = ModelLabeler("j", "x", valid_labels=("a", "a")).compiled
+    assert [name for name, _ in problems] == ["valid_labels"]
     assert ModelLabeler("j", "x").compiled[1] == []
 
 
@@ -465,8 +465,8 @@ def test_answers_are_judged_over_the_network(server: TestServer) -> None:
     """Three answers are three calls."""
     with open_judge(server) as model:
         result = list(judge_all(model).rows())
-    assert [one.values["score"] for one in result] == [1.0, 0.0, 0.0]
-    assert {one.metadata["reasoning"] for one in result} == {"checked"}
+    assert [row.values["score"] for row in result] == [1.0, 0.0, 0.0]
+    assert {row.metadata["reasoning"] for row in result} == {"checked"}
     assert server.asked.total == 3
 
 
@@ -475,9 +475,9 @@ def test_calls_are_kept_and_not_asked_twice(server: TestServer) -> None:
     ledger = MemoryLedger()
     with open_judge(server, ledger) as model:
         first = judge_all(model)
-        asked = server.asked.total
+        calls = server.asked.total
         assert judge_all(model).frame.equals(first.frame)
-    assert server.asked.total == asked
+    assert server.asked.total == calls
 
 
 def test_enum_of_the_labels_is_asked_for() -> None:
@@ -493,9 +493,9 @@ def test_enum_of_the_labels_is_asked_for() -> None:
         incorrect_labels=("wrong",),
     )
     with TestServer('{"label": "right"}') as server, open_judge(server) as model:
-        (found,) = judge_texts(judge, model, "Canberra").rows()
+        (row,) = judge_texts(judge, model, "Canberra").rows()
         (sent,) = server.asked.requests
-    assert (found.values, found.metadata["label"]) == ({"is_correct": 1.0}, "right")
+    assert (row.values, row.metadata["label"]) == ({"is_correct": 1.0}, "right")
     assert sent.body == {
         "model": "judge",
         "messages": [
@@ -538,7 +538,7 @@ def test_faults_change_nothing() -> None:
     with TestServer(judge_capital, Behaviour(faults=faults, faulty_attempts=2)) as server:
         with open_judge(server) as model:
             result = list(judge_all(model).rows())
-        assert [one.values["score"] for one in result] == [1.0, 0.0, 0.0]
+        assert [row.values["score"] for row in result] == [1.0, 0.0, 0.0]
         assert server.asked.faults
 
 
@@ -547,6 +547,6 @@ def test_call_that_fails_for_good_is_an_error() -> None:
     behaviour = Behaviour(faults={"422": 1.0}, faulty_attempts=None)
     with TestServer(judge_capital, behaviour) as server, open_judge(server) as model:
         result = list(judge_all(model).rows())
-    assert [one.status.value for one in result] == ["ERROR", "ERROR", "ERROR"]
-    assert {one.reason for one in result} == {"JUDGE_CALL_FAILED"}
+    assert [row.status.value for row in result] == ["ERROR", "ERROR", "ERROR"]
+    assert {row.reason for row in result} == {"JUDGE_CALL_FAILED"}
     assert "422" in str(result[0].metadata["judge_error"])

@@ -65,9 +65,9 @@ def test_scores_and_metadata_may_be_told_apart() -> None:
         "{'scores': {'x': 1.7976931348623157e308, 'kind': 'b'}, 'metadata': {'seen': [1, 'é']}}"
     )
     scores = score(f"def compute_scores(sample):\n    return {returned}", 1)
-    (found,) = scores.rows()
-    assert found.values == {"x": 1.7976931348623157e308, "kind": "b"}
-    assert found.metadata == {"seen": [1, "é"], "snippet_traceback": None}
+    (row,) = scores.rows()
+    assert row.values == {"x": 1.7976931348623157e308, "kind": "b"}
+    assert row.metadata == {"seen": [1, "é"], "snippet_traceback": None}
     assert scores.frame["metadata"].struct.field("seen").to_list() == ['[1, "é"]']
     assert scores.frame.schema["metadata"] == pl.Struct(
         {"seen": pl.String, "snippet_traceback": pl.String}
@@ -80,7 +80,7 @@ def test_failing_sample_fails_alone_with_its_traceback() -> None:
     reason = "SNIPPET_FAILED (raised): ZeroDivisionError: division by zero"
     assert list_reasons(scores) == [None, reason, None]
     result = list(scores.rows())
-    assert [one.values["x"] for one in result] == [1.0, None, 0.5]
+    assert [row.values["x"] for row in result] == [1.0, None, 0.5]
     assert "return {'x': 1 / sample['n']}" in str(result[1].metadata["snippet_traceback"])
     assert result[0].metadata["snippet_traceback"] is None
 
@@ -112,11 +112,11 @@ def test_values_of_mixed_kinds_are_kept_exactly() -> None:
 def test_failed_calls_are_errors_unless_the_sample_is_enough() -> None:
     """A failed call has no score; a function of the sample alone does not mind."""
     failed = Completion(None, CompletionStatus.ERROR)
-    both = "def compute_scores(sample, solver_output):\n    return {'x': 1}"
-    assert list_reasons(score(both, 1, completion=failed)) == ["CALL_FAILED"]
+    snippet = "def compute_scores(sample, solver_output):\n    return {'x': 1}"
+    assert list_reasons(score(snippet, 1, completion=failed)) == ["CALL_FAILED"]
     alone = "def compute_scores(sample):\n    return {'x': 1}"
     assert list_reasons(score(alone, 1, completion=failed)) == [None]
-    assert PythonScorer(both).needs_completion
+    assert PythonScorer(snippet).needs_completion
     assert not PythonScorer(alone).needs_completion
 
 
@@ -124,9 +124,8 @@ def test_snippet_that_cannot_be_loaded_is_the_tasks_trouble() -> None:
     """A snippet that fails before any sample is seen stops the task with E401 and its own
     traceback.
     """
-    with pytest.raises(ScoringError, match="this_is_missing") as caught:
+    with pytest.raises(ScoringError, match=r"(?s)^error\[E401\]: .*this_is_missing"):
         score("import this_is_missing\ndef compute_scores(sample):\n    return {}", 1)
-    assert caught.value.code == "E401"
 
 
 def test_snippet_is_named_for_the_trust_check() -> None:
@@ -163,4 +162,4 @@ def test_crash_and_hang_fail_their_rows_and_nothing_else(monkeypatch: pytest.Mon
     scores = score(source, 0, 1, 2, 3)
     assert [row.status.value for row in scores.rows()] == ["SCORED", "FAILED", "FAILED", "SCORED"]
     kinds = [str(reason).partition(":")[0] for reason in list_reasons(scores)]
-    assert kinds == ["None", "SNIPPET_FAILED (died)", "SNIPPET_FAILED (timeout)", "None"]
+    assert kinds == ["None", "SNIPPET_FAILED (crashed)", "SNIPPET_FAILED (timeout)", "None"]

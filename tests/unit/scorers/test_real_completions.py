@@ -33,8 +33,8 @@ def test_careful_reader_and_rule_agree_on_tricky_completions() -> None:
         for row in rows
     ]
     assert len(pairs) == 58
-    assert sum(found == label for found, label in pairs) >= 57
-    assert [found for found, label in pairs if found is not None and found != label] == []
+    assert sum(choice == label for choice, label in pairs) >= 57
+    assert [choice for choice, label in pairs if choice is not None and choice != label] == []
 
 
 #: By model: the rows in which `the answer is (X)` is written exactly once, for one X, and where
@@ -71,11 +71,11 @@ def test_answers_stated_once_are_read(model: str, step: int) -> None:
     for row in rows[::step]:
         text = row.get("generated_text") or row.get("model_outputs") or ""
         choices = "ABCDEFGHIJ"[: len(row["options"])]
-        stated = STATED.findall(text)
-        if len(WRITTEN.findall(text)) != 1 or len(stated) != 1 or stated[0] not in choices:
+        letters = STATED.findall(text)
+        if len(WRITTEN.findall(text)) != 1 or len(letters) != 1 or letters[0] not in choices:
             continue
         seen += 1
-        right += rule.read(text, tuple(choices), row["options"]).choice == stated[0]
+        right += rule.read(text, tuple(choices), row["options"]).choice == letters[0]
     stated_once, fewest_right = STATED_ONCE[model] if step == 1 else EVERY_SIXTH
     assert seen == stated_once
     assert right >= fewest_right

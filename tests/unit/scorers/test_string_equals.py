@@ -36,9 +36,9 @@ def score(scorer: StringEquals, samples: Samples, *completions: Completion | str
 )
 def test_equality_is_exact(answer: object, completion: str, is_correct: float) -> None:
     """Case, white space and code points matter; a number is compared as its text."""
-    (found,) = score(StringEquals("{{ sample.answer }}"), build_samples(answer), completion)
-    assert found.values == {"is_correct": is_correct}
-    assert found.metadata == {"answer_gt": str(answer), "answer_pred": completion}
+    (row,) = score(StringEquals("{{ sample.answer }}"), build_samples(answer), completion)
+    assert row.values == {"is_correct": is_correct}
+    assert row.metadata == {"answer_gt": str(answer), "answer_pred": completion}
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,8 @@ def test_equality_is_exact(answer: object, completion: str, is_correct: float) -
 )
 def test_value_is_compared_in_place_of_the_completion(value: str, is_correct: float) -> None:
     """`value` may be derived from the sample, from the solver's output, or a constant."""
-    (found,) = score(StringEquals("{{ sample.answer }}", value), build_samples("paris"), " Paris ")
-    assert found.values == {"is_correct": is_correct}
+    (row,) = score(StringEquals("{{ sample.answer }}", value), build_samples("paris"), " Paris ")
+    assert row.values == {"is_correct": is_correct}
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_completion_without_text_is_wrong(value: str | None) -> None:
     silent = Completion(None, CompletionStatus.NO_TEXT)
     samples = build_samples("x", "x", "", "x", "y")
     result = score(StringEquals("{{ sample.answer }}", value), samples, "x", *refused, silent, "x")
-    assert [one.values["is_correct"] for one in result] == [1.0, 0.0, 0.0, 0.0, 0.0]
-    assert [one.metadata["answer_pred"] for one in result] == ["x", None, None, None, "x"]
+    assert [row.values["is_correct"] for row in result] == [1.0, 0.0, 0.0, 0.0, 0.0]
+    assert [row.metadata["answer_pred"] for row in result] == ["x", None, None, None, "x"]
 
 
 def test_rows_without_ground_truth_are_failed() -> None:
@@ -76,7 +76,7 @@ def test_rows_without_ground_truth_are_failed() -> None:
     to do.
     """
     scorer, samples = StringEquals("{{ sample.answer }}"), build_samples("x", None)
-    assert [(one.status.value, one.reason) for one in score(scorer, samples, "x", "x")] == [
+    assert [(row.status.value, row.reason) for row in score(scorer, samples, "x", "x")] == [
         ("SCORED", None),
         ("FAILED", "BAD_TRUTH"),
     ]
@@ -92,7 +92,10 @@ def test_failing_templates_are_found_before_a_model_is_asked() -> None:
     problems, _ = StringEquals("{{ sample.anser }}", "{{ 1 // sample.answer }}").check_rows(
         build_samples(0, 1)
     )
-    assert [(one.position, one.error.code) for one in problems] == [(0, "E206"), (0, "E207")]
+    assert [(problem.position, problem.error.code) for problem in problems] == [
+        (0, "E206"),
+        (0, "E207"),
+    ]
     scorer = StringEquals("x", f"{{{{ {CONTENT}.missing }}}}")
     assert scorer.check_rows(build_samples(0)) == ([], [])
 
@@ -103,8 +106,8 @@ def test_value_that_fails_on_a_completion_is_failed() -> None:
     """
     scorer = StringEquals("x", f"{{{{ ({CONTENT} | fromjson).answer }}}}")
     result = score(scorer, build_samples(1, 2), '{"answer": "x"}', "no JSON")
-    assert [one.status.value for one in result] == ["SCORED", "FAILED"]
-    assert [one.reason for one in result] == [None, "TEMPLATE_FAILED"]
+    assert [row.status.value for row in result] == ["SCORED", "FAILED"]
+    assert [row.reason for row in result] == [None, "TEMPLATE_FAILED"]
 
 
 def test_failed_calls_are_errors_where_a_completion_is_needed() -> None:

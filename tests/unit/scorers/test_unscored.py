@@ -198,14 +198,14 @@ def test_a_run_stops_before_its_other_tasks(
     """Neither a repetition nor another task is asked after the first 50 have failed."""
     write_task(tmp_path / "task.yaml", RAISES, solver=SOLVER, dataset={"key": "d"})
     dataset = {"key": "d", "display_name": "D", "source": {"type": "local", "file_path": rows.name}}
-    wanted = {"task_key": "quiz", "model_key": "m"}
+    pair = {"task_key": "quiz", "model_key": "m"}
     model = {"key": "m", "display_name": "M", "task": "chat_completion"}
     url = f"{server.url}/chat/completions"
     config = {"connection_type": "custom_connection", "url": url, "model_key": "m"}
     config["adapter"] = {"key": "latticeflow$openai_chat_completion"}  # type: ignore[assignment]
     evaluation = {"key": "e", "display_name": "E", "description": "D"}
-    first = {**wanted, "key": "first", "repeatability": {"num_runs": 2}}
-    evaluation["task_specifications"] = [first, {**wanted, "key": "second"}]  # type: ignore[assignment]
+    first = {**pair, "key": "first", "repeatability": {"num_runs": 2}}
+    evaluation["task_specifications"] = [first, {**pair, "key": "second"}]  # type: ignore[assignment]
     models = [{**model, "config": config}]
     parts = {"tasks": [{"$ref": "task.yaml"}], "datasets": [dataset], "models": models}
     (tmp_path / "run.yaml").write_text(json.dumps({**parts, "evaluation": evaluation}))

@@ -61,10 +61,10 @@ def test_more_examples_begin_with_the_fewer() -> None:
 
 def test_examples_do_not_depend_on_the_other_samples() -> None:
     """A sample sees the same examples alone and in company."""
-    pool, asked = make_samples(POOL, prefix="e"), make_asked()
+    pool, tests = make_samples(POOL, prefix="e"), make_asked()
     setting = Examples("dev", 2, by="subject")
-    together = pick_examples(setting, asked, pool)
-    assert [pick_examples(setting, asked.slice(i, 1), pool)[0] for i in range(3)] == together
+    together = pick_examples(setting, tests, pool)
+    assert [pick_examples(setting, tests.slice(i, 1), pool)[0] for i in range(3)] == together
 
 
 def test_examples_do_not_depend_on_the_order_of_the_pool() -> None:
@@ -79,7 +79,11 @@ def test_by_restricts_to_the_same_value() -> None:
     """With `by`, a sample sees only rows that share its value in that column."""
     pool = make_samples(POOL, prefix="e")
     picked = pick_examples(Examples("dev", 3, by="subject"), make_asked(), pool)
-    subjects = [{row["subject"] for row in one} for one in picked if not isinstance(one, RowError)]
+    subjects = [
+        {row["subject"] for row in examples}
+        for examples in picked
+        if not isinstance(examples, RowError)
+    ]
     assert subjects == [{"law"}, {"art"}, {"law"}]
 
 
@@ -93,29 +97,29 @@ def test_sample_is_never_its_own_example_by_id() -> None:
 
 def test_same_id_in_another_file_is_another_row() -> None:
     """Generated ids repeat from file to file; they say nothing across files."""
-    asked = make_samples({"q": ["t"], "a": ["A"], "subject": ["law"]}, file="test.jsonl")
-    assert len(list_shown(Examples("dev", 8), asked, make_samples(POOL, file="dev.jsonl"))[0]) == 8
+    test = make_samples({"q": ["t"], "a": ["A"], "subject": ["law"]}, file="test.jsonl")
+    assert len(list_shown(Examples("dev", 8), test, make_samples(POOL, file="dev.jsonl"))[0]) == 8
 
 
 def test_sample_is_never_its_own_example_by_content() -> None:
     """A row that says the same is left out, wherever it comes from and whatever its id."""
-    asked = make_samples({"q": ["e2"], "a": ["C"], "subject": ["law"]}, file="test.jsonl")
+    test = make_samples({"q": ["e2"], "a": ["C"], "subject": ["law"]}, file="test.jsonl")
     pool = make_samples(POOL, file="dev.jsonl", prefix="e")
-    (shown,) = list_shown(Examples("dev", 7), asked, pool)
+    (shown,) = list_shown(Examples("dev", 7), test, pool)
     assert sorted(map(str, shown)) == ["e0", "e1", "e3", "e4", "e5", "e6", "e7"]
 
 
 def test_content_is_compared_without_ids_and_extra_columns() -> None:
     """A `sample_id` column and columns that only one side has do not hide a twin."""
-    asked = make_samples({"sample_id": ["x"], "q": ["e2"], "a": ["C"]})
-    (shown,) = list_shown(Examples("dev", 7), asked, make_samples(POOL, prefix="e"))
+    test = make_samples({"sample_id": ["x"], "q": ["e2"], "a": ["C"]})
+    (shown,) = list_shown(Examples("dev", 7), test, make_samples(POOL, prefix="e"))
     assert "e2" not in shown
 
 
 def test_different_datasets_are_not_compared_by_their_few_common_columns() -> None:
     """Two datasets of different columns that share one of them do not make every row a twin."""
-    asked = make_samples({"prompt": ["x"], "subject": ["law"]})
-    assert len(list_shown(Examples("dev", 8), asked, make_samples(POOL))[0]) == 8
+    test = make_samples({"prompt": ["x"], "subject": ["law"]})
+    assert len(list_shown(Examples("dev", 8), test, make_samples(POOL))[0]) == 8
 
 
 def test_too_few_examples_are_reported() -> None:
@@ -134,8 +138,8 @@ def test_too_few_examples_are_reported() -> None:
 def test_null_is_a_group_of_its_own() -> None:
     """A sample without a value sees rows without one."""
     pool = make_samples({"q": ["x", "y"], "subject": [None, "law"]}, prefix="e")
-    asked = make_samples({"q": ["t"], "subject": pl.Series([None], dtype=pl.String).to_list()})
-    assert list_shown(Examples("dev", 1, by="subject"), asked, pool) == [["x"]]
+    test = make_samples({"q": ["t"], "subject": pl.Series([None], dtype=pl.String).to_list()})
+    assert list_shown(Examples("dev", 1, by="subject"), test, pool) == [["x"]]
 
 
 def test_zero_examples_are_allowed() -> None:

@@ -17,14 +17,14 @@ from answerkey.solvers.single_turn import (
     InputMessage,
     SingleTurnSolver,
 )
-from answerkey.types import Completion, CompletionStatus, Known, Request, Samples
+from answerkey.types import Completion, CompletionStatus, Request, SampleFacts, Samples
 
 QUESTIONS: dict[str, Sequence[object]] = {
     "question": ["Capital of Australia?", "Red planet?"],
     "options": [["Sydney", "Canberra"], ["Mars, red planet", "Venus"]],
     "answer": ["B", "A"],
 }
-KNOWN = Known([["A", "B"], ["A", "B"]], ["B", "A"], [None, None])
+KNOWN = SampleFacts([["A", "B"], ["A", "B"]], ["B", "A"], [None, None])
 
 
 def make_samples(columns: Mapping[str, Sequence[object]], **fields: object) -> Samples:
@@ -50,8 +50,8 @@ def find_errors(
     solver: SingleTurnSolver, samples: Samples | None = None
 ) -> list[tuple[int, str, str]]:
     """Return position, code and message of each row in error."""
-    found = solver.check_prompts(samples or make_samples(QUESTIONS), None)[1]
-    return [(position, error.code, error.message) for position, error in found]
+    problems = solver.check_prompts(samples or make_samples(QUESTIONS), None)[1]
+    return [(position, error.code, error.message) for position, error in problems]
 
 
 class Own:
@@ -73,7 +73,7 @@ def solve(
     samples: Samples,
     model: str | Own,
     content: str = "x",
-    known: Known | None = KNOWN,
+    known: SampleFacts | None = KNOWN,
     trials: range = range(1),
 ) -> pl.DataFrame:
     """Return the table of completions for a prompt of one message."""
@@ -206,9 +206,9 @@ def test_option_column_is_read_in_its_usual_shapes(cells: list[object]) -> None:
 
 def test_scorers_options_come_before_the_column() -> None:
     """What the scorer says of the options counts."""
-    known = Known(KNOWN.choices, KNOWN.truths, [["long", "x"], ["x", "long"]])
+    facts = SampleFacts(KNOWN.choices, KNOWN.truths, [["long", "x"], ["x", "long"]])
     samples = make_samples({"options": [["x", "xx"], ["xx", "x"]]})
-    assert solve(samples, "builtin/longest", known=known)["completion"].to_list() == ["A", "B"]
+    assert solve(samples, "builtin/longest", known=facts)["completion"].to_list() == ["A", "B"]
 
 
 @pytest.mark.parametrize("cells", [["not a list", "nor this"], [[None], [None]], ["", ""]])
@@ -222,8 +222,8 @@ def test_a_model_that_needs_facts_from_a_scorer_is_refused_without_them() -> Non
     """Without a scorer that knows the choices, a baseline cannot answer."""
     with pytest.raises(SpecError) as caught:
         require_known(open_model("builtin/simulated"), make_samples(QUESTIONS), None)
-    known = "the `choices` and `truth` of each sample, and no scorer of the task tells them"
-    assert caught.value.message == f"model `builtin/simulated` needs {known}"
+    needs = "the `choices` and `truth` of each sample, and no scorer of the task provides them"
+    assert caught.value.message == f"model `builtin/simulated` needs {needs}"
     require_known(open_model("builtin/constant"), make_samples(QUESTIONS), None)
 
 
@@ -231,8 +231,8 @@ def test_overlap_reads_the_prompt_without_a_question_column() -> None:
     """Where no column `question` is, the last user message is the question."""
     prompt = "Is it a red planet? A. Mars red planet B. Venus"
     samples = make_samples({"prompt": [prompt], "options": [["Mars red planet", "Venus"]]})
-    known = Known([["A", "B"]], ["A"], [None])
-    table = solve(samples, "builtin/overlap", "{{ sample.prompt }}", known)
+    facts = SampleFacts([["A", "B"]], ["A"], [None])
+    table = solve(samples, "builtin/overlap", "{{ sample.prompt }}", facts)
     assert table["completion"].to_list() == ["A"]
 
 

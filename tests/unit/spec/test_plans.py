@@ -22,8 +22,8 @@ NO_DATASET = TASK.replace("  dataset: {key: questions}\n", "")
 
 def only(loaded: Plan) -> Job:
     """Return the only specification of a plan that was loaded without errors."""
-    (one,) = sound(loaded).jobs
-    return one
+    (job,) = sound(loaded).jobs
+    return job
 
 
 def declare(*parameters: str) -> str:
@@ -40,12 +40,12 @@ def from_source(source: str) -> str:
 def test_a_folder_with_a_run_file_is_a_plan(project: Write) -> None:
     """A folder stands for its `run.yaml`, and needs one."""
     folder = project()
-    plan, one = sound(load_plan(folder)), only(load_plan(folder))
-    assert (plan.key, plan.display_name, one.key) == ("trial", "Trial", "mcqa")
-    assert one.dataset_spec.key == "questions"
-    assert isinstance(one.dataset_spec.source, LocalSource)
-    assert one.dataset_spec.source.file_path == str(folder / "questions.jsonl")
-    assert one.selection == Selection()
+    plan, job = sound(load_plan(folder)), only(load_plan(folder))
+    assert (plan.key, plan.display_name, job.key) == ("trial", "Trial", "mcqa")
+    assert job.dataset_spec.key == "questions"
+    assert isinstance(job.dataset_spec.source, LocalSource)
+    assert job.dataset_spec.source.file_path == str(folder / "questions.jsonl")
+    assert job.selection == Selection()
     (folder / "empty").mkdir()
     assert [error.code for error in load_plan(folder / "empty").errors] == ["E101"]
 
@@ -65,9 +65,9 @@ def test_a_task_file_takes_the_dataset_of_the_caller(project: Write) -> None:
     Without one, E113.
     """
     project()
-    for given in ("questions.jsonl", "dataset.yaml"):
-        one = only(load_plan("task.yaml", Options(dataset=given)))
-        assert (one.key, one.dataset_spec.key) == ("mcqa", "questions")
+    for dataset in ("questions.jsonl", "dataset.yaml"):
+        job = only(load_plan("task.yaml", Options(dataset=dataset)))
+        assert (job.key, job.dataset_spec.key) == ("mcqa", "questions")
     loaded = load_plan("task.yaml")
     assert list_errors(loaded) == ["E113 task.yaml:7:12"]
     assert loaded.errors[0].hint == "give the file with `--dataset FILE`"
@@ -81,8 +81,8 @@ def test_a_task_file_takes_the_dataset_of_the_caller(project: Write) -> None:
 def test_a_run_without_an_evaluation_runs_every_task(project: Write) -> None:
     """Tasks without an evaluation are each run once, on the dataset that can be told."""
     project(run_yaml=RUN[: RUN.index("evaluation")], task_yaml=NO_DATASET)
-    one = only(load_plan("run.yaml"))
-    assert (one.key, one.dataset_spec.key) == ("mcqa", "questions")
+    job = only(load_plan("run.yaml"))
+    assert (job.key, job.dataset_spec.key) == ("mcqa", "questions")
 
 
 def test_any_key_of_a_run_file_tells_it_from_a_task_file() -> None:
@@ -160,8 +160,8 @@ FILTERS = """
         ("dataset", from_source(FILTERS), "E107 dataset:6:3, E108 dataset:7:16, E112 dataset:9:32, E108 dataset:10:7"),  # noqa: E501 - same
         *(
             ("dataset", from_source("{type: local, file_path: q, filters: [\n "
-f"       {{{one}}}]}}"), error)
-            for one, error in (
+f"       {{{text}}}]}}"), error)
+            for text, error in (
                 ("op: eqals, expression: sample.a, value: 1", "E108 dataset:4:14"),
                 ("op: in, expression: sample.a", "E108 dataset:4:9"),
                 ("op: exists, expression: scores.a", "E112 dataset:4:34"),
@@ -172,8 +172,8 @@ f"       {{{one}}}]}}"), error)
         ("run", WRONG_MODELS + RUN, "E109 run:2:17, E107 run:6:14, E109 run:7:63"),
         ("run", LIVE.replace("adapter: {key: mine}", "adapter: {key: min}") + RUN, "E113 run:4:5"),
         *(
-            ("task", declare(f"type: {one}, key: o, display_name: O, default_value: {name}"), at)
-            for one, name, at in (
+            ("task", declare(f"type: {kind}, key: o, display_name: O, default_value: {name}"), at)
+            for kind, name, at in (
                 ("dataset", "x", "E113 task:5:61"),
                 ("model", "gpt", "E113 task:5:59"),
                 ("task_result", "mcq", "E113 task:5:65"),
@@ -208,8 +208,8 @@ f"       {{{one}}}]}}"), error)
         "secrets: {KEY: $NOT_SET}\n" + MODEL % "api_key: << secrets.KEY >>" + RUN, "E106 run:1:16"),
         ("run", RUN + "      task_config: {answer_column: $NOT_SET}\n", "E106 run:10:36"),
         *(
-            ("run", MODEL % one + RUN + "      model_key: m\n", error)
-            for one, error in (
+            ("run", MODEL % text + RUN + "      model_key: m\n", error)
+            for text, error in (
                 ("api_key: $NOT_SET", "E106 run:2:79"),
                 ("api_key: << secrets.NOT_SET >>", "E117 run:2:79"),
                 ("custom_headers: {X: << secrets.NOT_SET >>}", "E117 run:2:90"),
@@ -231,14 +231,14 @@ f"       {{{one}}}]}}"), error)
     ],
 )  # fmt: skip
 def test_mistakes_are_told_once(project: Write, part: str, text: str, errors: str) -> None:
-    """In the order of the files; what follows from a mistake is not told besides."""
+    """In the order of the files; the consequences of a mistake are not reported."""
     task = TASK + SOLVER if part == "run" else TASK
     project(**{"task_yaml": task, f"{part}_yaml": text})
-    assert find_errors() == [one.replace(":", ".yaml:", 1) for one in errors.split(", ")]
+    assert find_errors() == [fault.replace(":", ".yaml:", 1) for fault in errors.split(", ")]
 
 
 def test_a_file_that_is_not_there_is_one_error(project: Write) -> None:
-    """Nothing that it would have defined is undefined besides.
+    """What it would have defined is not reported as undefined.
 
     Nor is what an unreadable `.env` would set.
     """
@@ -266,7 +266,7 @@ EVALUATION = RUN.replace(
 
 
 def test_names_that_are_not_defined_get_the_nearest(project: Write) -> None:
-    """A config name that nobody declares, and a parameter that names nothing, where it is given."""
+    """An undeclared config name, and a parameter that names nothing, at its place."""
     project(run_yaml=EVALUATION.replace("{answer_column: right}", "{answer_colum: right}"))
     loaded = load_plan("run.yaml", Options(config={"row": "3"}))
     assert list_errors(loaded) == ["E110 --config", "E110 run.yaml:15:35"]
@@ -307,8 +307,8 @@ def test_live_models_need_not_be_asked(project: Write) -> None:
     """Where completions or another model are given, a model of the file is named and not opened."""
     for key in ("openai$gpt-4-1-nano", "own", "none", "code"):
         project(task_yaml=TASK + SOLVER, run_yaml=LIVE + RUN + f"      model_key: {key}\n")
-        one = only(load_plan("run.yaml", Options(completions="x.jsonl")))
-        assert (one.model_choice, one.model_key) == (None, key)
+        job = only(load_plan("run.yaml", Options(completions="x.jsonl")))
+        assert (job.model_choice, job.model_key) == (None, key)
         expected = "builtin/random"
         assert only(load_plan("run.yaml", Options(model="builtin/random"))).model_choice == expected
 
@@ -343,8 +343,8 @@ def test_generation_without_effect_says_so(project: Write) -> None:
     project(task_yaml=TASK + SOLVER, run_yaml=text)
     loaded = load_plan("run.yaml")
     assert only(loaded)
-    told = ["`generation` has no effect on the model `builtin/random`"]
-    assert [notice.message for notice in loaded.notices] == told
+    message = ["`generation` has no effect on the model `builtin/random`"]
+    assert [notice.message for notice in loaded.notices] == message
 
 
 @pytest.mark.parametrize(
@@ -383,8 +383,8 @@ def test_the_env_file_beside_the_run_file_is_read(project: Write) -> None:
     (folder / ".env").write_text("FILE=a.jsonl\n")
     (folder / "other.env").write_text("FILE=b.jsonl\n")
     for env, name in ((None, "a.jsonl"), ("other.env", "b.jsonl")):
-        one = only(load_plan("run.yaml", Options(env=env)))
-        assert str(getattr(one.dataset_spec.source, "file_path", "")).endswith(name)
+        job = only(load_plan("run.yaml", Options(env=env)))
+        assert str(getattr(job.dataset_spec.source, "file_path", "")).endswith(name)
     assert list_errors(load_plan("run.yaml", Options(env="none.env")))[0] == "E101 none.env"
 
 
@@ -411,10 +411,10 @@ def test_a_source_is_built_from_its_fields_again(project: Write) -> None:
 
 def test_tasks_that_are_not_used_are_checked_too(project: Write) -> None:
     """A mistake in a task that no specification uses is found; its missing config is none."""
-    other = TASK.replace("key: mcqa", "key: other").replace("sample.choices", "sample.choices |")
-    other = other.replace(", default_value: answer", "")
+    second = TASK.replace("key: mcqa", "key: other").replace("sample.choices", "sample.choices |")
+    second = second.replace(", default_value: answer", "")
     run = RUN.replace("tasks:\n", "tasks:\n  - $ref: other.yaml\n")
-    project(other_yaml=other, run_yaml=run)
+    project(other_yaml=second, run_yaml=run)
     assert find_errors() == ["E112 other.yaml:11:16"]
 
 
@@ -567,5 +567,5 @@ def test_key_of_a_judge_needs_a_run_file(project: Write) -> None:
         "name it as `provider/model` or by its URL, or define it in a run file; "
         "write `openai/gpt-judge` for the model of that provider"
     )
-    named = load_judges(judged(project, "openai/gpt-4.1"), run_file=None, options=Options())
-    assert list(named) == ["quality"]
+    judges = load_judges(judged(project, "openai/gpt-4.1"), run_file=None, options=Options())
+    assert list(judges) == ["quality"]

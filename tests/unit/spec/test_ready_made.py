@@ -214,10 +214,15 @@ def test_raw_files_are_read_as_the_task_wants_them(
     dataset = open_dataset(job.dataset_spec.source, name="x")
     sample = dataset.samples().row(0)
     category = load_ready_made(name).about.category
-    found = (sample["question"], sample["options"], sample["answer"], category and sample[category])
+    fields = (
+        sample["question"],
+        sample["options"],
+        sample["answer"],
+        category and sample[category],
+    )
     # A file alone does not say the folder that it is for.
     is_cut = not as_folder and name in {"mmlu_redux", "wmdp"}
-    assert found == ((*row[:3], "all") if is_cut else row)
+    assert fields == ((*row[:3], "all") if is_cut else row)
     assert len(dataset) == 1
     assert check(name, dataset=given).errors == ()
     # The question, then a line for each option with its letter.
@@ -283,24 +288,28 @@ def test_images_follow_the_question() -> None:
     images = {"image_1": image, "image_2": None, "image_3": image}
     folder = write_files({"t.jsonl": lines({**row, "subject": "Law", **images})})
     (message,) = first_prompt(plan("mmmu_pro", dataset=str(folder)))
-    assert [one["type"] for one in message["content"]] == ["text", "image", "image"]
+    assert [part["type"] for part in message["content"]] == ["text", "image", "image"]
     assert message["content"][0]["text"].startswith("<image 1>?\n\nA. x\nB. y\n")
 
 
 def test_examples_of_a_file_stand_before_the_question() -> None:
     """As turns of their own, those of the same subject; without shots nothing of them is read."""
     about = {"options": ["x", "y"], "answer": "A", "category": "law"}
-    own = {"question_id": 1, "question": "Q?", **about}
+    row = {"question_id": 1, "question": "Q?", **about}
     solution = {"cot_content": "A: Let's see. The answer is (A)."}
     solved = {"question_id": 2, "question": "E?", **about, **solution}
     dev = lines(solved, {**solved, "question_id": 3, "category": "art"})
-    write_files({"test.jsonl": lines(own), "dev.jsonl": dev})
+    write_files({"test.jsonl": lines(row), "dev.jsonl": dev})
     chosen = {"shots": 1, "examples": "raw/dev.jsonl"}
     job = plan("mmlu_pro", dataset="raw/test.jsonl", config=chosen)
     assert job.examples_spec is not None
     examples = open_dataset(job.examples_spec.source, name="x").samples()
     user, assistant, question = first_prompt(job, examples)
-    assert [one["role"] for one in (user, assistant, question)] == ["user", "assistant", "user"]
+    assert [message["role"] for message in (user, assistant, question)] == [
+        "user",
+        "assistant",
+        "user",
+    ]
     assert "E?\n\nA. x\nB. y" in user["content"]
     assert assistant["content"] == "Let's see. The answer is (A)."
     assert "Q?\n\nA. x\nB. y" in question["content"]
@@ -326,15 +335,15 @@ evaluation:
 """  # noqa: E501 - the text as it is written
     write_files({"dev.jsonl": lines(LAW)})
     Path("run.yaml").write_text(text)
-    found = sound(load_plan("run.yaml")).jobs
-    shown = [job.examples_spec for job in found if job.examples_spec is not None]
+    jobs = sound(load_plan("run.yaml")).jobs
+    shown = [job.examples_spec for job in jobs if job.examples_spec is not None]
     keys = ["arc_examples", "arc_examples-2", "mine", "arc_examples-3", "ceval_examples"]
-    assert [one.key for one in shown] == keys
-    asked, source, of_files = found[1].dataset_spec.source, shown[1].source, shown[-1].source
-    assert isinstance(asked, HuggingFaceSource)
+    assert [spec.key for spec in shown] == keys
+    questions, source, of_files = jobs[1].dataset_spec.source, shown[1].source, shown[-1].source
+    assert isinstance(questions, HuggingFaceSource)
     assert isinstance(source, HuggingFaceSource)
     assert isinstance(of_files, HuggingFaceSource)
-    assert (source.name, source.split, asked.split) == ("ARC-Easy", "train", "test")
+    assert (source.name, source.split, questions.split) == ("ARC-Easy", "train", "test")
     assert of_files.data_files == "*/dev/*.parquet"
 
 
@@ -366,10 +375,10 @@ def test_what_is_pinned_or_expected_has_its_source() -> None:
         for revision in re.findall(r"  revision: ([0-9a-f]+)\n", text):
             assert len(revision) == 40
             assert re.search("(?im)^# (?=.*https://).*revision", text), name
-        for one in load_ready_made(name).about.expected:
-            assert set(one) == {"model", "value", "setting", "source"}
-            assert 0 < one["value"] < 1
-            assert one["source"].startswith("https://")
+        for number in load_ready_made(name).about.expected:
+            assert set(number) == {"model", "value", "setting", "source"}
+            assert 0 < number["value"] < 1
+            assert number["source"].startswith("https://")
 
 
 @pytest.mark.parametrize(
@@ -514,7 +523,7 @@ def test_rows_of_arc_that_are_labelled_by_numbers_get_letters() -> None:
         job = plan("arc", dataset=str(path))
         samples = open_dataset(job.dataset_spec.source, name="x").samples()
         for raw, answer in zip(rows, samples.values("answer"), strict=True):
-            labels = [one["label"] for one in raw["question"]["choices"]]
+            labels = [choice["label"] for choice in raw["question"]["choices"]]
             assert answer == "ABCDE"[labels.index(raw["answerKey"])]
             seen += raw["answerKey"] in "1234"
     assert seen == 26

@@ -93,9 +93,9 @@ definition:
       choices: ["A", "B"]
       purpose: grade
 """
-    told = [error.replace("task.yaml:", "") for error in list_errors(load(write, text))]
+    errors = [error.replace("task.yaml:", "") for error in list_errors(load(write, text))]
     places = "E107 4:1, E110 8:28, E112 9:16, E107 10:7, E115 12:31, E107 13:57, E108 17:16"
-    assert ", ".join(told) == places
+    assert ", ".join(errors) == places
 
 
 @pytest.mark.parametrize(
@@ -140,8 +140,8 @@ def test_a_mistake_has_its_place(write: Write, old: str, new: str, error: str, w
     """
     loaded = load(write, TASK.replace(old, new, 1) if old else TASK + new)
     assert error.replace(" ", " task.yaml:") in list_errors(loaded)
-    results = [one for one in loaded.errors if one.code == error[:4]]
-    assert any(words in f"{one.message} {one.hint}" for one in results)
+    results = [problem for problem in loaded.errors if problem.code == error[:4]]
+    assert any(words in f"{problem.message} {problem.hint}" for problem in results)
 
 
 @pytest.mark.parametrize("rule", ["leading_label", "stated_answer", "{pattern: 'x(.)'}"])
@@ -208,7 +208,7 @@ NO_VALUE = "E113 action `skip`: scorer `string_equals_mcqa` has no value"
 
 
 @pytest.mark.parametrize(
-    ("expression", "told"),
+    ("expression", "message"),
     [
         ("{{ scores.string_equals_mcqa.is_correct }}", None),
         ("scores['string_equals_mcqa'].is_correct", None),
@@ -225,13 +225,13 @@ NO_VALUE = "E113 action `skip`: scorer `string_equals_mcqa` has no value"
 "mean `is_correct`?")),
     ],
 )  # fmt: skip
-def test_what_actions_read_is_there(write: Write, expression: str, told: str | None) -> None:
+def test_what_actions_read_is_there(write: Write, expression: str, message: str | None) -> None:
     """Values and metadata by name; what only the scores can tell is not questioned."""
     condition = f'{{op: is_true, expression: "{expression}"}}'
     action = f"  actions:\n    - {{key: skip, filter: {condition}}}\n"
     loaded = load(write, f"{TASK}{PYTHON}      metrics: [{{type: mean, field: x}}]\n{action}")
     errors = [f"{error.code} {error.message}: {error.hint}" for error in loaded.errors]
-    assert errors == ([] if told is None else [told])
+    assert errors == ([] if message is None else [message])
 
 
 def test_references_to_scores_have_their_own_place(write: Write) -> None:
@@ -350,7 +350,7 @@ def test_an_aggregator_may_name_its_score(write: Write, before: str) -> None:
 
 
 def test_the_unbiased_forms_are_announced_once(write: Write) -> None:
-    """A file that uses `pass@k` or `pass^k` hears once that they are not the plug-in forms."""
+    """A file that uses `pass@k` or `pass^k` gets one notice that they are not the plug-in forms."""
     functions = ("pass@k, k: 2", "pass^k, k: 2", "pass@k, k: 3")
     (notice,) = load(write, TASK + AGGREGATORS + "".join(map(aggregate, functions))).notices
     assert "unbiased" in notice.message
@@ -358,7 +358,7 @@ def test_the_unbiased_forms_are_announced_once(write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message_start"),
     [
         ("      - {aggregator: {function: mean}}\n", "E108 15:9 `score_name` must be given once"),
         ("      - {score_name: x, aggregator: {function: mean, score_name: other}}\n", "E108 15:9 `score_name` must be given once"),  # noqa: E501 - one case, one line
@@ -377,11 +377,11 @@ def test_the_unbiased_forms_are_announced_once(write: Write) -> None:
 "is 'pass@n'")),
     ],
 )  # fmt: skip
-def test_aggregators_are_checked_at_load(write: Write, text: str, told: str) -> None:
+def test_aggregators_are_checked_at_load(write: Write, text: str, message_start: str) -> None:
     """What an aggregator cannot do is found before anything is asked."""
     (error,) = load(write, TASK + AGGREGATORS + text).errors
     message = f"{error.code} {error.where} {error.message}"
-    assert message.startswith(told.replace(" ", " task.yaml:", 1))
+    assert message.startswith(message_start.replace(" ", " task.yaml:", 1))
 
 
 def test_metrics_may_name_aggregates(write: Write) -> None:

@@ -41,8 +41,8 @@ def test_every_bounded_filter_exists() -> None:
     """What is listed is what there is, so that a name that Jinja drops is noticed."""
     assert set(open_environment().filters) >= FILTERS
     values: tuple[object, ...] = ("", [], {})
-    others = METHODS - {"cycle", *TRACE_METHODS}
-    assert all(any(hasattr(value, name) for value in values) for name in others)
+    methods = METHODS - {"cycle", *TRACE_METHODS}
+    assert all(any(hasattr(value, name) for value in values) for name in methods)
 
 
 TAKEN = "{% if sample.meta.a is defined %}"

@@ -23,8 +23,8 @@ PYTHON["compute_scores_snippet"] = "def compute_scores(sample): return {'x': 1}"
 
 @pytest.fixture
 def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
-    """Return what writes a task, a scorer or an action on each line, beside a dataset of two
-    rows.
+    """Return a function that writes a task, a scorer or an action on each line, and a dataset of
+    two rows.
     """
     monkeypatch.chdir(tmp_path)
     row = '{"question": "q", "answer": "A", "completion": "A", "meta": {"a": 1}}\n'
@@ -65,7 +65,7 @@ def check(call: Call, task: Path) -> list[tuple[str, str, int]]:
     done = call(
         "check", task, "--dataset", "rows.jsonl", "--completion-column", "completion", "--json"
     )
-    return [(one["code"], one["message"], one["line"]) for one in done.json["errors"]]
+    return [(error["code"], error["message"], error["line"]) for error in done.json["errors"]]
 
 
 ABSENT = {
@@ -119,7 +119,7 @@ def test_the_column_is_given_if_a_value_is_on_its_line(call: Call, task: Task) -
     done = call(
         "check", written, "--dataset", "rows.jsonl", "--completion-column", "completion", "--json"
     )
-    results = [(one["line"], one["column"]) for one in done.json["errors"]]
+    results = [(error["line"], error["column"]) for error in done.json["errors"]]
     assert results == [(8, 14), (13, None), (16, 40)]
 
 

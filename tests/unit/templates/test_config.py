@@ -134,12 +134,12 @@ def test_a_negative_number_is_one_value() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "found"),
+    ("value", "result"),
     [("sample.y", 7), ("sample.m.k", 8), ("3", 3), ("0.5", 0.5), ("1e3", 1000.0), ("true", True)],
 )
-def test_text_in_code_may_be_a_name_or_a_number(value: str, found: object) -> None:
+def test_text_in_code_may_be_a_name_or_a_number(value: str, result: object) -> None:
     """Identifiers, dotted paths and numbers are written as they are."""
-    assert run("{{ << config.x >> }}", value, y=7, m={"k": 8}) == found
+    assert run("{{ << config.x >> }}", value, y=7, m={"k": 8}) == result
 
 
 @pytest.mark.parametrize(

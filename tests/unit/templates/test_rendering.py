@@ -35,7 +35,7 @@ def make_samples(*encoded: str, **columns: object) -> Samples:
 def values(source: str, samples: Samples) -> list[object]:
     """Return the value of every row, its message where it is in error."""
     result = Template.compile(source).values(samples)
-    return [one.message if isinstance(one, RowError) else one for one in result]
+    return [value.message if isinstance(value, RowError) else value for value in result]
 
 
 TOO_LONG = "the template makes a value of more than 10,000,000 elements or 1,000,000 parts"
@@ -137,7 +137,7 @@ def test_many_rows_keep_their_order() -> None:
     samples = make_samples(x=list(range(3000)))
     template = Template.compile(UNBOUNDED + "{{ 10 // (sample.x % 1000) }}{{ sample.x }}")
     result = template.values(samples)
-    problems = [place for place, one in enumerate(result) if isinstance(one, RowError)]
+    problems = [place for place, value in enumerate(result) if isinstance(value, RowError)]
     assert problems == [0, 1000, 2000]
     assert (result[1], result[2999]) == ("101", "02999")
 
@@ -206,7 +206,7 @@ def test_a_template_that_does_too_much_on_row_after_row_is_stopped() -> None:
     """On the fifth row; the first four are in error of their own."""
     samples = make_samples(x=list(range(8)))
     template = Template.compile("{{ sample.x }}{% for i in range(99999) %}xxxxxxxxxx{% endfor %}")
-    assert all(isinstance(one, RowExcessError) for one in template.values(samples.slice(0, 4)))
+    assert all(isinstance(value, RowExcessError) for value in template.values(samples.slice(0, 4)))
     with pytest.raises(
         TemplateStopped, match="on 5 rows it exceeds a limit: the template makes 999,991"
     ):
@@ -274,7 +274,7 @@ class Worker:
     ("failure", "reason"),
     [
         (
-            SnippetError("died", "killed by signal 9"),
+            SnippetError("crashed", "killed by signal 9"),
             "its process ended (killed by signal 9); it may have 128 MB of memory",
         ),
         (b'["what", {"is": "this"}]', "its process corrupted its connection"),
@@ -305,7 +305,7 @@ def test_an_interruption_ends_the_worker_and_goes_on(monkeypatch: pytest.MonkeyP
 
 def test_a_worker_that_does_not_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """With what it said, and no worker is kept."""
-    worker = Worker(SnippetError("died", "no Python here"))
+    worker = Worker(SnippetError("crashed", "no Python here"))
     monkeypatch.setattr(rendering, "_idle", [])
     monkeypatch.setattr(rendering, "WorkerProcess", lambda *_words: worker)
     with pytest.raises(SpecError) as caught:

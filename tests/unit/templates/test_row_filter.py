@@ -133,9 +133,8 @@ def test_a_broken_expression_is_an_error_of_the_file() -> None:
 @pytest.mark.parametrize(("op", "values"), [("in", None), ("not_in", None), ("equals", ("a",))])
 def test_values_belong_to_in_and_not_in(op: FilterOp, values: tuple[object, ...] | None) -> None:
     """A filter that cannot be meant is refused."""
-    with pytest.raises(SpecError) as caught:
+    with pytest.raises(SpecError, match=r"^error\[E108\]"):
         RowFilter(op, "sample.x", values=values)
-    assert caught.value.code == "E108"
 
 
 def sift(condition: RowFilter, **columns: list[object]) -> list[object]:

@@ -28,7 +28,7 @@ from answerkey.types import Row
 @pytest.mark.parametrize(
     ("value", "plain"),
     [
-        *(((one for one in (1, 2)), [1, 2]), (range(2), [0, 1]), ({"a": 1}.keys(), ["a"])),
+        *(((number for number in (1, 2)), [1, 2]), (range(2), [0, 1]), ({"a": 1}.keys(), ["a"])),
         *(({"a": 1}.values(), [1]), ({"a": 1}.items(), [["a", 1]]), ((1, (2, 3)), [1, [2, 3]])),
         *(([iter([1])], [[1]]), ({"a": range(1)}, {"a": [0]}), (Row(a=1), {"a": 1})),
         (Markup("<b>"), "<b>"),
@@ -81,8 +81,8 @@ def all_exceptions() -> list[type[Exception]]:
         re.error,
         json.JSONDecodeError,
     ]
-    classes = [one for one in results if isinstance(one, type) and issubclass(one, Exception)]
-    kinds = [one for one in classes if one is not Exception]
+    classes = [kind for kind in results if isinstance(kind, type) and issubclass(kind, Exception)]
+    kinds = [cls for cls in classes if cls is not Exception]
     return [kind for kind in kinds if not issubclass(kind, OUT_OF_REACH)]
 
 

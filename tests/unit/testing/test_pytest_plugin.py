@@ -51,7 +51,7 @@ def run_pytest(folder: Path, *words: str, is_new: bool = False) -> tuple[int, st
     """
     options = "-p answerkey.testing.pytest_plugin -p no:cacheprovider --basetemp temporary"
     plugin = options.split()
-    given = ["-q", "-rs", "-W", "ignore::pytest.PytestAssertRewriteWarning", *plugin, *words]
+    arguments = ["-q", "-rs", "-W", "ignore::pytest.PytestAssertRewriteWarning", *plugin, *words]
     names = [name for name in os.environ if not name.startswith("PYTEST_")]
     environment = {name: os.environ[name] for name in names}
     environment |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "XDG_CACHE_HOME": str(folder / "cache")}
@@ -63,12 +63,12 @@ def run_pytest(folder: Path, *words: str, is_new: bool = False) -> tuple[int, st
         "text": True,
     }
     with (
-        subprocess.Popen([sys.executable, "-m", "pytest", *given], **settings)
+        subprocess.Popen([sys.executable, "-m", "pytest", *arguments], **settings)
         if is_new
-        else Forked([], first=f"import sys, pytest; sys.exit(pytest.main({given}))", **settings)
+        else Forked([], first=f"import sys, pytest; sys.exit(pytest.main({arguments}))", **settings)
     ) as process:
-        said, _ = process.communicate()
-    return process.returncode, said
+        printed, _ = process.communicate()
+    return process.returncode, printed
 
 
 def test_every_rule_of_a_named_run_file_is_a_test(tmp_path: Path) -> None:
@@ -80,11 +80,11 @@ def test_every_rule_of_a_named_run_file_is_a_test(tmp_path: Path) -> None:
     write_project(tmp_path / "evals" / "bad", "ABBB")
     write_project(tmp_path / "elsewhere", "B")
     (tmp_path / "pytest.ini").write_text("[pytest]\nanswerkey_files = evals/*/run.yaml\n")
-    code, said = run_pytest(tmp_path, "--answerkey-out", "runs")
+    code, printed = run_pytest(tmp_path, "--answerkey-out", "runs")
     assert code == 1
-    assert "1 failed, 3 passed" in said
-    assert "FAIL  Good enough" in said
-    assert "Traceback" not in said
+    assert "1 failed, 3 passed" in printed
+    assert "FAIL  Good enough" in printed
+    assert "Traceback" not in printed
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["bad-1", "good-1"]
 
 
@@ -95,17 +95,17 @@ def test_nothing_is_collected_unless_it_is_named(tmp_path: Path) -> None:
         "import sys\n\ndef test_it():\n    assert 'answerkey.evaluate' not in sys.modules\n"
         "    assert 'aiohttp' not in sys.modules\n    assert 'polars' not in sys.modules\n"
     )
-    code, said = run_pytest(tmp_path, is_new=True)
-    assert (code, "1 passed" in said) == (0, True)
+    code, printed = run_pytest(tmp_path, is_new=True)
+    assert (code, "1 passed" in printed) == (0, True)
 
 
 def test_a_run_file_with_mistakes_is_an_error_of_collection(tmp_path: Path) -> None:
     """With file, line and hint."""
     write_project(tmp_path / "evals", "A", policies="polcies: []\n")
     (tmp_path / "pytest.ini").write_text("[pytest]\nanswerkey_files = evals/run.yaml\n")
-    code, said = run_pytest(tmp_path)
+    code, printed = run_pytest(tmp_path)
     assert code == 2
-    assert "error[E107]: unknown key `polcies`" in said
+    assert "error[E107]: unknown key `polcies`" in printed
 
 
 def test_the_fixture_runs_a_file_within_a_test(tmp_path: Path) -> None:
@@ -122,16 +122,16 @@ def test_the_fixture_runs_a_file_within_a_test(tmp_path: Path) -> None:
         "def test_bad(answerkey_gates):\n    answerkey_gates('bad')\n\n"
         "def test_first(answerkey_gates):\n    answerkey_gates('bad', num_samples=2)\n"
     )
-    code, said = run_pytest(tmp_path)
+    code, printed = run_pytest(tmp_path)
     assert code == 1
-    assert "1 failed, 2 passed" in said
-    assert "Gates  FAIL  1 of 2 passed, 1 failed" in said
+    assert "1 failed, 2 passed" in printed
+    assert "Gates  FAIL  1 of 2 passed, 1 failed" in printed
     kept = (tmp_path / "temporary").glob("answerkey-gates[0-9]/*/run.json")
     assert sorted(path.parent.name for path in kept) == ["bad-1", "bad-1", "good-1"]
 
 
 def test_the_plugin_is_an_entry_point() -> None:
-    """Whoever installs answerkey has it."""
+    """It comes with the package."""
     from importlib.metadata import distribution
 
     (point,) = distribution("answerkey").entry_points.select(group="pytest11")

@@ -130,14 +130,14 @@ def test_every_api_reads_the_prompt_and_sends_every_kind() -> None:
 def test_replies_have_the_shape_of_their_api() -> None:
     """Each API has its own place for the text and for the token counts."""
     with TestServer("Blue") as server:
-        said = {style: send(server, body, path).json for style, (path, body) in BODIES.items()}
-    assert said["chat"]["choices"][0]["message"] == {"role": "assistant", "content": "Blue"}
-    assert said["chat"]["usage"] == {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-    assert said["completions"]["choices"][0]["text"] == "Blue"
-    assert said["anthropic"]["content"] == [{"type": "text", "text": "Blue"}]
-    assert said["anthropic"]["usage"] == {"input_tokens": 2, "output_tokens": 1}
-    assert said["gemini"]["candidates"][0]["content"]["parts"] == [{"text": "Blue"}]
-    assert said["gemini"]["usageMetadata"]["candidatesTokenCount"] == 1
+        sent = {style: send(server, body, path).json for style, (path, body) in BODIES.items()}
+    assert sent["chat"]["choices"][0]["message"] == {"role": "assistant", "content": "Blue"}
+    assert sent["chat"]["usage"] == {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    assert sent["completions"]["choices"][0]["text"] == "Blue"
+    assert sent["anthropic"]["content"] == [{"type": "text", "text": "Blue"}]
+    assert sent["anthropic"]["usage"] == {"input_tokens": 2, "output_tokens": 1}
+    assert sent["gemini"]["candidates"][0]["content"]["parts"] == [{"text": "Blue"}]
+    assert sent["gemini"]["usageMetadata"]["candidatesTokenCount"] == 1
 
 
 def test_kinds_mean_what_they_say() -> None:
@@ -152,9 +152,9 @@ def test_kinds_mean_what_they_say() -> None:
         for kind, meant in expected.items():
             server.change(Reply("B\nC", kind, reasoning="hm"))
             got = ask(server)
-            said = read_message(got.json)
-            assert (said.text, said.status.value) == meant
-            assert (said.finish_reason == "length") == (kind == "truncated")
+            reply = read_message(got.json)
+            assert (reply.text, reply.status.value) == meant
+            assert (reply.finish_reason == "length") == (kind == "truncated")
             assert (kind == "reasoning") == ('"reasoning_content": "hm"' in got.body.decode())
 
 
@@ -164,7 +164,7 @@ def test_logprobs_are_sent_on_request() -> None:
     """
     with TestServer("B") as server:
         got = ask(server, extra={"logprobs": True, "top_logprobs": 3}).choice["logprobs"]["content"]
-        assert [one["token"] for one in got[0]["top_logprobs"]] == ["B", "A", "C"]
+        assert [entry["token"] for entry in got[0]["top_logprobs"]] == ["B", "A", "C"]
         assert got[0]["logprob"] == -0.1
         assert ask(server).choice["logprobs"] is None
 
@@ -185,8 +185,8 @@ def test_gemini_and_anthropic_hand_over_all_messages() -> None:
         send(
             server, {"system": "s", "messages": [{"role": "user", "content": "a"}]}, "/v1/messages"
         )
-    asked = [("system", "s"), ("user", "a")]
-    assert heard == [[*asked, ("assistant", "b")], asked]
+    start = [("system", "s"), ("user", "a")]
+    assert heard == [[*start, ("assistant", "b")], start]
 
 
 # What it counts, and whom it refuses.
@@ -197,12 +197,12 @@ def test_everything_is_counted() -> None:
     with TestServer() as server:
         for prompt in ("x", "x", "y"):
             ask(server, prompt, headers={"Authorization": "Bearer secret"})
-        asked = server.asked
-        assert (asked.total, asked.answered, asked.at_once) == (3, 3, 0)
-        assert (asked.by_prompt, asked.by_path) == ({"x": 2, "y": 1}, {CHAT: 3})
-        assert (asked.statuses, asked.keys) == ({200: 3}, {"Bearer secret": 3})
-        assert len(asked.connections) == 3
-        assert [request.path for request in asked.requests] == [CHAT] * 3
+        counts = server.asked
+        assert (counts.total, counts.answered, counts.at_once) == (3, 3, 0)
+        assert (counts.by_prompt, counts.by_path) == ({"x": 2, "y": 1}, {CHAT: 3})
+        assert (counts.statuses, counts.keys) == ({200: 3}, {"Bearer secret": 3})
+        assert len(counts.connections) == 3
+        assert [request.path for request in counts.requests] == [CHAT] * 3
         server.forget()
         assert server.asked.total == 0
 
@@ -269,7 +269,7 @@ def test_stop_leaves_nothing_behind() -> None:
 
 
 def test_port_that_is_taken_is_an_error() -> None:
-    """A port that somebody else listens on is an OSError at the start."""
+    """A port that is in use is an OSError at the start."""
     with TestServer() as first, pytest.raises(OSError, match="address"):
         TestServer(port=first.port).start()
 
@@ -376,10 +376,10 @@ def test_faults_and_delays_are_drawn() -> None:
 def test_answers_by_hash_are_drawn_by_the_prompt() -> None:
     """The same prompt always gets the same choice; over many prompts, every choice comes up."""
     answer = answer_by_hash(["A", "B"])
-    asked: list[Messages] = [[{"role": "user", "content": str(number)}] for number in range(50)]
-    replies = [answer(messages) for messages in asked]
+    chats: list[Messages] = [[{"role": "user", "content": str(number)}] for number in range(50)]
+    replies = [answer(messages) for messages in chats]
     assert set(replies) == {"A", "B"}
-    assert replies == [answer_by_hash(["A", "B"])(messages) for messages in asked]
+    assert replies == [answer_by_hash(["A", "B"])(messages) for messages in chats]
 
 
 @pytest.mark.parametrize(
@@ -409,8 +409,8 @@ def test_page_names_everything() -> None:
     """
     page = PAGE.read_text(encoding="utf-8")
     rows = re.findall(r"^\| (`[^|]*`) \| ([^|]*) \|", page, flags=re.MULTILINE)
-    named = {name for cell, _ in rows for name in re.findall(r"`(\w+)`", cell)}
+    names = {name for cell, _ in rows for name in re.findall(r"`(\w+)`", cell)}
     counts = {field.name for field in dataclasses.fields(Asked) if not field.name.startswith("_")}
     fields = {field.name for field in dataclasses.fields(Behaviour)}
-    assert {*KINDS, *fields, *counts} - named == set()
+    assert {*KINDS, *fields, *counts} - names == set()
     assert all(f"| `{name}` | {text} |" in page for name, text in FAULTS.items())

@@ -170,8 +170,8 @@ def test_paths_are_shown_as_the_user_gave_them(
     path = form.format("rows.jsonl", folder=folder)
     done = call("score", task, "--dataset", path, "--json")
     assert f"  --> {path}:1, column `answer`\n" in done.err
-    for told in (done, call("check", task, f"--dataset={path}", "--json")):
-        assert [error["file"] for error in told.json["errors"]] == [path]
+    for refused in (done, call("check", task, f"--dataset={path}", "--json")):
+        assert [error["file"] for error in refused.json["errors"]] == [path]
     remember_paths(["../here"])
     error = DataError("E204", "x", where=Place(str(folder / "rows.jsonl"), 1))
     assert describe_problems([error])["errors"][0]["file"] == "../here/rows.jsonl"  # type: ignore[index]  # a list
@@ -229,12 +229,12 @@ def test_every_option_in_a_message_is_an_argument_of_python() -> None:
         names |= set(inspect.signature(function).parameters)
     spoken = list_spoken()
     assert len(spoken) > 20
-    named = {name_arguments(f"`{option}`").strip("`").partition("=")[0] for option in spoken}
-    assert named <= names
+    arguments = {name_arguments(f"`{option}`").strip("`").partition("=")[0] for option in spoken}
+    assert arguments <= names
 
 
 @pytest.mark.parametrize(
-    ("spoken", "named"),
+    ("spoken", "argument"),
     [
         ("`--allow-failed 1`", "`allow_failed=1`"),
         ("`--price 0.15:0.60`", '`price="0.15:0.60"`'),
@@ -250,9 +250,9 @@ def test_every_option_in_a_message_is_an_argument_of_python() -> None:
         ("`pip install --upgrade x`", "`pip install --upgrade x`"),
     ],
 )
-def test_options_become_arguments(spoken: str, named: str) -> None:
+def test_options_become_arguments(spoken: str, argument: str) -> None:
     """Texts are quoted, switches have a value, what Python has not stays a command."""
-    assert name_arguments(f"a {spoken} b") == f"a {named} b"
+    assert name_arguments(f"a {spoken} b") == f"a {argument} b"
 
 
 # The errors themselves.

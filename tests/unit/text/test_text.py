@@ -20,7 +20,6 @@ from answerkey.text import (
     format_interval,
     format_number,
     format_value,
-    line,
     make_visible,
     measure_width,
     plain_text,
@@ -104,7 +103,7 @@ def test_lines_keep_their_text() -> None:
 
     Text breaks at spaces, a longer word has its own line.
     """
-    assert plain_text([line(Span("bad", "bad"), " news  ")]) == "bad news\n"
+    assert plain_text([(Span("bad", "bad"), " news  ")]) == "bad news\n"
     assert wrap("one two three", 7) == ["one two", "three"]
     assert wrap("a verylongword b", 5) == ["a", "verylongword", "b"]
 

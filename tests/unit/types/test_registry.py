@@ -30,13 +30,13 @@ class Entries:
 
 
 def open_registry(monkeypatch: pytest.MonkeyPatch, entries: Entries) -> Registry[object]:
-    """Return a registry with one kind of ours and these entry points."""
+    """Return a registry with a built-in kind and these entry points."""
     monkeypatch.setattr(types, "entry_points", entries)
     return Registry(GROUP, ["own"], lambda _: Row)
 
 
 def test_other_packages_are_only_looked_at_for_other_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kind of ours is found without a look at what is installed; the look happens once."""
+    """A built-in kind is found without a search of the installed packages, which happens once."""
     entries = Entries(theirs="answerkey.types:Notice")
     kinds = open_registry(monkeypatch, entries)
     assert kinds["own"] is Row
@@ -47,7 +47,7 @@ def test_other_packages_are_only_looked_at_for_other_names(monkeypatch: pytest.M
 
 
 def test_name_of_ours_cannot_be_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An entry point with a name of ours is passed over."""
+    """An entry point with a built-in name is ignored."""
     kinds = open_registry(monkeypatch, Entries(own="answerkey.types:Notice"))
     assert (kinds["own"], list(kinds)) == (Row, ["own"])
 

@@ -34,12 +34,12 @@ def test_each_message_of_the_user_begins_a_turn() -> None:
     Other roles belong to none.
     """
     trace = read_trace(Completion("B", prompt=PROMPT))
-    said = {"role": "assistant", "content": "B"}
-    assert trace["items"] == [*PROMPT, said]
+    reply = {"role": "assistant", "content": "B"}
+    assert trace["items"] == [*PROMPT, reply]
     turns = trace["turns"]
     assert [turn["user_message"] for turn in turns] == [None, PROMPT[2], PROMPT[5]]
     for name in ("assistant_items", "assistant_messages"):
-        assert [turn[name] for turn in turns] == [[PROMPT[1]], [PROMPT[3]], [said]]
+        assert [turn[name] for turn in turns] == [[PROMPT[1]], [PROMPT[3]], [reply]]
     assert trace["system_messages"] == PROMPT[:1]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from answerkey.errors import ServeError
-from answerkey.viewer.guard import MAX_TARGET, Guard, HostAddress, PageRequest
+from answerkey.viewer.guard import MAX_TARGET, Guard, PageRequest, RequestTarget
 
 TOKEN = "a-token-of-the-tests"  # noqa: S105 - of the tests
 HOST = "127.0.0.1:8765"
@@ -52,7 +52,7 @@ def test_a_request_with_the_token_is_let_in() -> None:
     assert GUARD.admit(make_request(f"/?token={TOKEN}", token=None)).is_page
     result = GUARD.admit(make_request("/api/runs/r12/tasks/0/rows?offset=10&text=a%20b%26c"))
     parts = ("api", "runs", "r12", "tasks", "0", "rows")
-    assert result == HostAddress(parts, {"offset": "10", "text": "a b&c"})
+    assert result == RequestTarget(parts, {"offset": "10", "text": "a b&c"})
     # Each name of this machine with the right port is taken, and the page itself as origin.
     for host in ("127.0.0.1:8765", "localhost:8765", "LOCALHOST:8765", "[::1]:8765"):
         GUARD.admit(make_request("/api/runs", ("Origin", f"http://{host.lower()}"), host=host))
@@ -101,7 +101,7 @@ def test_what_a_browser_marks_as_foreign_is_refused(site: str) -> None:
 
 
 def test_a_link_to_the_page_may_stand_anywhere() -> None:
-    """Following it opens the page itself, which nobody else can look into."""
+    """Following it opens the page itself, which other sites cannot read."""
     marks = mark("cross-site", "navigate", "document")
     GUARD.admit(make_request(f"/?token={TOKEN}", *marks))
     assert refuse(make_request("/api/runs", *marks)) == ("E701", 403)
@@ -152,7 +152,7 @@ UNKNOWN = {"/etc/passwd", "/api/runs/first"}
 def test_an_unknown_path_is_refused(target: str) -> None:
     """A path has letters, digits, `-` and `_` between single slashes, and is never decoded.
 
-    Without the token nobody learns which paths there are.
+    Without the token, unknown and known paths look alike.
     """
     assert target in UNKNOWN or refuse(make_request(target)) == ("E703", 404)
     assert refuse(make_request(target, token=None)) == ("E704", 403)

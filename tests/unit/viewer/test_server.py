@@ -24,14 +24,14 @@ def test_the_page_is_served_to_who_has_the_address(server: Server, client: Clien
     assert (shown.status, shown.headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert b"<!doctype html>" in shown.body
     # Runs are served to who has the token in the header.
-    assert [one["label"] for one in client.ask("/api/runs").json["runs"]] == ["second", "first"]
+    assert [run["label"] for run in client.ask("/api/runs").json["runs"]] == ["second", "first"]
 
 
 def test_each_start_has_a_token_and_a_port_of_its_own(runs: Path) -> None:
     """Two viewers of the same folder know nothing of each other."""
-    with open_server(runs) as one, open_server(runs) as other:
-        assert one.server_port != other.server_port
-        tokens = [server.url.partition("token=")[2] for server in (one, other)]
+    with open_server(runs) as first, open_server(runs) as second:
+        assert first.server_port != second.server_port
+        tokens = [server.url.partition("token=")[2] for server in (first, second)]
     assert tokens[0] != tokens[1]
     assert all(len(token) == 43 for token in tokens)
 
@@ -106,8 +106,8 @@ def test_header_lines_that_could_be_read_in_two_ways_are_refused(client: Client)
     """A space before the colon, a line that goes on below."""
     for line in ("Origin : http://evil.example", "X-Other: a\r\n b"):
         head = f"GET /api/runs HTTP/1.1\r\nHost: 127.0.0.1:{client.port}\r\n"
-        rest = f"X-Answerkey-Token: {client.token}\r\n{line}\r\nConnection: close\r\n\r\n"
-        answer = client.say(f"{head}{rest}".encode())
+        headers = f"X-Answerkey-Token: {client.token}\r\n{line}\r\nConnection: close\r\n\r\n"
+        answer = client.say(f"{head}{headers}".encode())
         assert (answer.status, answer.json["error"]["code"]) == (400, "E702")
 
 

@@ -30,11 +30,11 @@ ROWS = [
 ]
 
 
-def list_rows(times: int = 1, **said: str) -> Sequence[dict[str, Any]]:
+def list_rows(times: int = 1, **texts: str) -> Sequence[dict[str, Any]]:
     """Return the rows so many times, with other completions for some of the first: `q0="B"`."""
     names = ("question", "options", "answer", "completion", "category")
     results = [dict(zip(names, row, strict=True)) for row in ROWS * times]
-    for name, text in said.items():
+    for name, text in texts.items():
         results[int(name[1:])]["completion"] = text
     return results
 

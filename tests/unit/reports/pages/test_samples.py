@@ -26,9 +26,9 @@ EXACT = {"type": "string_equals", "key": "exact", "ground_truth": "{{ sample.ans
 STATED = {**SCORER, "extraction": "stated_answer"}
 
 
-def pick(found: Sequence[dict[str, Any]], name: str) -> list[Any]:
+def pick(rows: Sequence[dict[str, Any]], name: str) -> list[Any]:
     """Return one value of each row."""
-    return [one[name] for one in found]
+    return [row[name] for row in rows]
 
 
 # ── which rows are found
@@ -63,9 +63,9 @@ QUERIES = [
 @pytest.mark.parametrize(("query", "positions"), QUERIES)
 def test_a_query_finds_its_rows(small: Run, query: Query, positions: list[int]) -> None:
     """Filters hold together; equals keep their order; rows without the value come last."""
-    found = open_table(small).find(query)
-    assert found.dtype == pl.UInt32
-    assert found.to_list() == positions
+    places = open_table(small).find(query)
+    assert places.dtype == pl.UInt32
+    assert places.to_list() == positions
 
 
 # ── how rows are read
@@ -74,11 +74,11 @@ def test_a_query_finds_its_rows(small: Run, query: Query, positions: list[int]) 
 def test_rows_are_the_same_in_all_reads(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """From one chunk or from many, in any order, and as often as asked for."""
     table = open_table(make_run(rows=list_rows(40)))
-    wanted = [199, 0, 1, 7, 64, 0, 65, 180]
-    together = table.list(wanted)
+    places = [199, 0, 1, 7, 64, 0, 65, 180]
+    together = table.list(places)
     monkeypatch.setattr(samples, "fit_rows", lambda *_: 7)
-    assert pick(together, "id") == [f"{position + 1:06d}" for position in wanted]
-    assert open_table(table.run).list(wanted) == together
+    assert pick(together, "id") == [f"{position + 1:06d}" for position in places]
+    assert open_table(table.run).list(places) == together
     assert table.list([]) == []
 
 
@@ -150,8 +150,8 @@ def test_trials_are_rows(tmp_path: Path, make_run: MakeRun) -> None:
     plain = [{name: row[name] for name in ("question", "answer")} for row in list_rows()]
     table = open_table(make_run("trials", plain, "--completions", file, trials={"num_trials": 2}))
     assert len(table) == 10
-    told = [[row[name] for name in ("id", "trial", "predicted")] for row in table.list([2, 3])]
-    assert told == [["000002", 0, "A"], ["000002", 1, "B"]]
+    shown = [[row[name] for name in ("id", "trial", "predicted")] for row in table.list([2, 3])]
+    assert shown == [["000002", 0, "A"], ["000002", 1, "B"]]
     assert locate(table.task_run, ["000002"]) == {"000002": 2}
     assert table.describe(3)["completion"]["text"] == "B"
     assert table.find(Query(show="right")).to_list() == [0, 3, 6, 9]
@@ -160,15 +160,15 @@ def test_trials_are_rows(tmp_path: Path, make_run: MakeRun) -> None:
 def test_orders_of_options_are_rows(tmp_path: Path, make_run: MakeRun) -> None:
     """Each order is a row with its own id; choices are shown as they were asked."""
     orders = ([0, 1, 2], [1, 2, 0], [2, 0, 1])
-    replies = [{"sample_id": "000001", "option_order": one, "completion": "A"} for one in orders]
+    replies = [{"sample_id": "000001", "option_order": cell, "completion": "A"} for cell in orders]
     file = write_rows(tmp_path / "replies.jsonl", replies)
     plain = [{name: list_rows()[0][name] for name in ("question", "options", "answer")}]
     order = {"options": "{{ sample.options }}", "orders": "rotations"}
     table = open_table(make_run("orders", plain, "--completions", file, choice_order=order))
     results = [table.describe(position) for position in range(3)]
     assert pick(results, "id") == ["000001", "000001~1", "000001~2"]
-    asked = {tuple(pick(row["choices"], "text")) for row in results}
-    assert asked == {("four", "five", "six"), ("five", "six", "four"), ("six", "four", "five")}
+    shown = {tuple(pick(row["choices"], "text")) for row in results}
+    assert shown == {("four", "five", "six"), ("five", "six", "four"), ("six", "four", "five")}
     for row in results:
         assert [choice["text"] for choice in row["choices"] if choice["is_truth"]] == ["four"]
     assert locate(table.task_run, ["000001"]) == {"000001": 0}
@@ -201,8 +201,8 @@ def test_every_rule_says_what_it_reads_and_where(small: Run) -> None:
     """
     sample = open_table(small).describe(2)
     rules = {reading["name"]: reading for reading in sample["readings"]}
-    own = {"name": "first_character", "choice": None, "part": None, "span": [0, 1]}
-    assert sample["readings"][0] == own
+    expected = {"name": "first_character", "choice": None, "part": None, "span": [0, 1]}
+    assert sample["readings"][0] == expected
     assert rules["stated_answer"]["choice"] == "C"
     assert (sample["truth"], sample["extractors"]["lighteval"]) == ("C", "C")
     assert (len(rules), len(sample["extractors"])) == (4, 13)
@@ -257,10 +257,10 @@ def test_what_was_asked_and_how_likely_choices_were_is_shown(tmp_path: Path) -> 
 def test_without_its_dataset_rows_have_no_texts(make_run: MakeRun) -> None:
     """Verdicts stay; what is missing is said, without a path."""
     table = open_table(lose_dataset(make_run()))
-    told = [
+    shown = [
         [row[name] for name in ("predicted", "question", "flipped")] for row in table.list([0, 2])
     ]
-    assert told == [["A", "", None], [None, "", None]]
+    assert shown == [["A", "", None], [None, "", None]]
     assert table.find(Query(show="invalid")).to_list() == [2, 3, 4]
     assert table.find(Query(text="00002")).to_list() == [1]
     sample = table.describe(0)

@@ -757,7 +757,7 @@ def _is_supposed(units: Units, decision: Decision, findings: Findings) -> bool:
     for choice, at in findings.supposed.items():
         is_other = choice != decision.choice and at < decision.begin
         if is_other and _FULL_STOPS.isdisjoint(units.words[at : decision.begin]):
-            return not units.plays(at, decision.begin, _DENIAL | SO | BUT | FIX | AFTER | THINK)
+            return not units.plays(at, decision.begin, _DENIAL | SO | BUT | FIX | THINK)
     return False
 
 

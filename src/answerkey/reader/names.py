@@ -172,7 +172,7 @@ def _may_follow(units: Units, position: int, at: int) -> bool:
     token = units.token(position)
     is_foreign = not units.token(at).isascii()
     if token.lower() in {"a", "i"} and roles & BE:
-        return units.words[at] in _VERBS or is_foreign
+        return units.words[at] in _VERBS or not units.words[at] or is_foreign
     if roles & _FOLLOWING or roles & (NOT | WRONG) == NOT or (roles & _FOREIGN and is_foreign):
         return True
     if not token.isupper():

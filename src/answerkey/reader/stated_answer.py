@@ -644,7 +644,7 @@ _LAST_WORDS = 24
 _QUOTE = 2
 #: How far an option's text may stand before the answer that it leads to.
 _NEAR = 12
-_UNSURE = _DENIAL | SAYS | IF | BUT
+_UNSURE = _DENIAL | SAYS | IF
 _SUPPORT = ANSWER | RIGHT | PICK | LEAVE | MATCH
 #: In an argument these may say of another choice that it is true, and still not the answer.
 #: What a text turns to before it declines to answer.
@@ -757,7 +757,7 @@ def _is_supposed(units: Units, decision: Decision, findings: Findings) -> bool:
     for choice, at in findings.supposed.items():
         is_other = choice != decision.choice and at < decision.begin
         if is_other and _FULL_STOPS.isdisjoint(units.words[at : decision.begin]):
-            return not units.plays(at, decision.begin, _DENIAL | SO | BUT | FIX | AFTER | THINK)
+            return not units.plays(at, decision.begin, _DENIAL | SO | BUT | FIX | THINK)
     return False
 
 

@@ -52,6 +52,15 @@ LONG_REMARK = "The answer is B (" + "one " * 20 + ")."
         ("The answer is D. Then Canberra rocks.", CITIES, "D", None),
         ("The judges' answer is B, as is the jurors'.", None, "B", None),
         ("Wäre es kalt, wäre es B.", None, "NOTHING_STATED", "only_named"),
+        (
+            "If it is sealed, it is A; in a vented one it is C.",
+            None,
+            "SEVERAL_CHOICES",
+            "other_choice",
+        ),
+        ("If it were sealed, it would be A, but it is C.", None, "C", None),
+        ("I lean towards C, but I cannot answer.", None, "NOTHING_STATED", "taken_back"),
+        ("A would be right. B would be right.", None, "SEVERAL_CHOICES", "other_statement"),
     ],
 )
 def test_what_speaks_against_an_answer_is_named(

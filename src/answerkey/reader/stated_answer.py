@@ -460,9 +460,6 @@ def _drop_listed(
 
 # One decision from everything that a text states.
 
-#: In a longer text what is excluded may be part of an argument.
-_MOST_ELIMINATED = 160
-
 
 def decide(units: Units, layout: LineLayout) -> Decision:
     """Return the answer that the text states."""
@@ -646,10 +643,10 @@ _QUOTE = 2
 _NEAR = 12
 _UNSURE = _DENIAL | SAYS | IF
 _SUPPORT = ANSWER | RIGHT | PICK | LEAVE | MATCH
-#: In an argument these may say of another choice that it is true, and still not the answer.
-#: What a text turns to before it declines to answer.
+#: What a reply may state before it declines to answer.
 _LEANINGS = frozenset({"chosen", "conclusion", "correction"})
 _FULL_STOPS = SENTENCE_ENDS - {";", "\uff1b"}
+#: In an argument these may say of another choice that it is true, and still not the answer.
 _LIGHT_PARTS = frozenset({"named_right", "verdict_list", "reference"})
 
 

@@ -226,7 +226,7 @@ def _ends_answer(units: Units, end: int) -> bool:
         return bool(units.roles[at] & AFTER) or not units.token(at).isascii()
     if units.words[at] in COMMAS:
         return not units.roles[at + 1] & OR
-    return units.words[at] not in OPERATORS
+    return units.words[at] not in OPERATORS or bool(units.gaps[at])
 
 
 def read_text(units: Units, choice: str, end: int) -> Named:

@@ -193,11 +193,12 @@ def read_document(content: Content) -> Iterator[ParsedRow]:
     content.check_text()
     with content.open_text() as stream:
         text = stream.read(find_line_limit() + 1)
-    yield ParsedRow(1, {"sample_id": content.digest, "content": text}, len(text))
+    fields = {"sample_id": content.digest, "content": text}
+    yield ParsedRow(1, fields, len(text))
 
 
 def read_json_lines(content: Content) -> Iterator[ParsedRow]:
-    """Yield the rows of a file with one JSON object per line; all bad rows are told together."""
+    """Yield the rows of a file with one JSON object per line; bad rows are reported together."""
     errors = RowErrors(content.file)
     limit = find_line_limit()
     number = offset = 0

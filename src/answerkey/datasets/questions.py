@@ -16,6 +16,7 @@ from itertools import accumulate, takewhile
 from answerkey.datasets.options import (
     MOST_OPTIONS,
     OptionList,
+    OptionTexts,
     Texts,
     name_options,
     read_mark,
@@ -438,7 +439,7 @@ class QuestionColumns:
         """Return the labels that a row lists in a column of their own."""
         return read_option_texts(self.cell(row, "choices"))[0]
 
-    def _read_texts(self, row: Row) -> tuple[list[str] | None, list[str]]:
+    def _read_texts(self, row: Row) -> OptionTexts:
         """Return the texts of a row's options, and their labels if the options have any."""
         if self.spread:
             return self._join_spread(row), []

@@ -363,9 +363,7 @@ class _Table:
         return False
 
     def _labels_another(self, name: str) -> bool:
-        """Return whether a column has a numeral of its own for each option of another
-        column.
-        """
+        """Return whether a column numbers the options of another one, each differently."""
         counts = []
         for _, cell in self._iterate_cells(name, "choices"):
             labels, _ = read_option_cell(cell)
@@ -536,15 +534,15 @@ class _Table:
         readings: list[TableReading] = []
         for source in sources:
             readings += map(TableReading, self._list_readings(source, truths))
-        if readings:
-            _try_readings(self.rows, readings)
+        if not readings:
+            return None
+        _try_readings(self.rows, readings)
         filled = []
         for reading in readings:
             empty = reading.total - reading.filled
             if empty <= _MISSED * reading.total:
                 filled.append(reading)
-        is_forced = bool(sources) and sources[0].form is not None
-        most_missed = 1.0 if is_forced else _MISSED
+        most_missed = _MISSED if sources[0].form is None else 1.0
         fitting = _choose_fitting(filled, most_missed)
         if len(fitting) > 1:
             raise self._refuse_several(fitting)

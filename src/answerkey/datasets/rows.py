@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import pickle
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -357,14 +358,15 @@ INT64 = range(-(2**63), 2**63)
 
 def infer_types(rows: Rows) -> dict[str, pl.DataType | None]:
     """Return the type of each column, judged on all rows; None for one that is JSON text."""
-    types: dict[str, set[type]] = {name: set() for name in rows.columns}
-    element_types: dict[str, set[type]] = {name: set() for name in rows.columns}
+    types: defaultdict[str, set[type]] = defaultdict(set)
+    element_types: defaultdict[str, set[type]] = defaultdict(set)
     for _, block in iterate_blocks(rows):
         for name in rows.columns:
             values = block.values(name)
             types[name] |= _find_types(values)
             lists = [value for value in values if isinstance(value, list)]
-            element_types[name] |= _find_types(list(chain.from_iterable(lists)))
+            elements = list(chain.from_iterable(lists))
+            element_types[name] |= _find_types(elements)
     chosen = {}
     for name in rows.columns:
         chosen[name] = _choose_type(types[name], element_types[name])

@@ -116,7 +116,7 @@ def refuse_file(
     field: str | None = None,
 ) -> DataError:
     """Return the error about a file, or about one of its columns."""
-    where = Place(file=file, field=field)
+    where = Place(file, field=field)
     return DataError(
         code,
         message,

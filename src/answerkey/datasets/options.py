@@ -289,8 +289,9 @@ def _find_text(
     for fold in (str, str.lower):
         folded = list(map(fold, texts))
         for spelling in spellings:
-            if folded.count(fold(spelling)) == 1:
-                return folded.index(fold(spelling))
+            text = fold(spelling)
+            if folded.count(text) == 1:
+                return folded.index(text)
     return None
 
 

@@ -240,14 +240,18 @@ def repeat_positions(positions: Positions, times: int) -> Positions:
 
 def list_rows(positions: Iterable[int], times: int) -> list[int]:
     """Return the rows of samples of which each has `times` rows."""
-    return [position * times + trial for position in positions for trial in range(times)]
+    rows: list[int] = []
+    for position in positions:
+        first = position * times
+        rows.extend(range(first, first + times))
+    return rows
 
 
 def split_name(name: str, prefixes: Iterable[str]) -> list[tuple[str, str]]:
     """Return the prefixes that begin a dotted name, longest first, each with what follows it."""
     matching = [prefix for prefix in prefixes if name.startswith(f"{prefix}.")]
     matching.sort(key=len, reverse=True)
-    return [(prefix, name[len(prefix) + 1 :]) for prefix in matching]
+    return [(prefix, name.removeprefix(f"{prefix}.")) for prefix in matching]
 
 
 def get_inside(
@@ -404,7 +408,10 @@ def build_column(
     if dtype is None:
         texts = []
         for value in values:
-            texts.append(None if value is None else json.dumps(value, ensure_ascii=False))
+            text = None
+            if value is not None:
+                text = json.dumps(value, ensure_ascii=False)
+            texts.append(text)
         return pl.Series(name, texts, dtype=pl.String)
     if dtype != pl.List(pl.String):
         return pl.Series(name, values, dtype=dtype)

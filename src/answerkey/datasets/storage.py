@@ -206,7 +206,7 @@ def refuse(
 ) -> DataError:
     """Return the error about an address, without what may be secret in it."""
     shown = hide_query(url)
-    where = Place(file=shown)
+    where = Place(shown)
     return DataError(
         "E214",
         f"`{shown}` {message}",

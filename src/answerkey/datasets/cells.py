@@ -107,7 +107,8 @@ def convert_cell(cell: object, kind: ColumnKind) -> object:
             return cell
     except (TypeError, ValueError, DataError) as error:
         reason = str(getattr(error, "message", error))
-        description = ": ".join(filter(None, [description, reason]))
+        if reason:
+            description = f"{description}: {reason}"
     raise ValueError(f"{repr(cell)[:80]} is not {description}")
 
 

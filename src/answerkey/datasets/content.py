@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from hashlib import sha256
+from hashlib import file_digest
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
@@ -116,7 +116,7 @@ def refuse_file(
     field: str | None = None,
 ) -> DataError:
     """Return the error about a file, or about one of its columns."""
-    where = Place(file=file, field=field)
+    where = Place(file, field=field)
     return DataError(
         code,
         message,
@@ -163,7 +163,7 @@ class Content:
     file: str
     path: Path
 
-    def open(self) -> BinaryIO:
+    def open(self) -> io.BufferedReader:
         """Return a stream of the decompressed bytes; damage is found when it is read."""
         try:
             require_plain(self.path)
@@ -195,11 +195,8 @@ class Content:
     @cached_property
     def digest(self) -> str:
         """The sha256 of the decompressed bytes."""
-        digest = sha256()
         with self.open() as stream:
-            while block := stream.read(BLOCK):
-                digest.update(block)
-        return digest.hexdigest()
+            return file_digest(stream, "sha256").hexdigest()
 
     @cached_property
     def head(self) -> bytes:
@@ -226,7 +223,7 @@ class Content:
         )
 
     def guess(self) -> str | None:
-        """Return the hint what this file is by its first bytes, if its name says otherwise."""
+        """Return a hint about the kind of file, if its first bytes do not fit its name."""
         for mark, kind in SIGNATURES.items():
             if self.head.startswith(mark) and f"`{self.path.suffix.lower()}`" not in kind:
                 return f"by its first bytes this file is {kind}"
@@ -276,9 +273,9 @@ def open_blocks(
     packed: BinaryIO | TextIO,
     blocks: Iterator[bytes],
     size: int,
-) -> BinaryIO:
+) -> io.BufferedReader:
     """Return the blocks of a packed stream as a stream; their errors reach its reader."""
-    return io.BufferedReader(_Blocks(packed, blocks), size)  # type: ignore[type-var]  # a raw stream
+    return io.BufferedReader(_Blocks(packed, blocks), size)
 
 
 class _Blocks(io.RawIOBase):
@@ -295,7 +292,7 @@ class _Blocks(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]  # what BufferedReader hands in
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # what BufferedReader hands in
         while not self._remaining:
             block = next(self._blocks, None)
             if block is None:

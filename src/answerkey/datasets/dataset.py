@@ -111,7 +111,7 @@ class Dataset:
         return self.rows.load()
 
     def without_rows(self) -> Self:
-        """Return what is known of the dataset, without its rows: small enough to be sent around."""
+        """Return the dataset without its rows, small enough to be sent to other processes."""
         empty = self.table.slice(0, 0).load()
         return replace(
             self,
@@ -207,7 +207,7 @@ def select_rows(rows: Rows, selection: Selection) -> Positions:
         raise SpecError("E108", f"`num_samples` is {count}; it must be at least 1")
     if column is not None and column not in rows.columns:
         message = f"`stratify_by` names `{column}`, which is not a column"
-        where = Place(file=rows.file)
+        where = Place(rows.file)
         raise refuse_column(message, column, rows.columns, where)
     if count is None or count >= len(rows):
         return range(len(rows))

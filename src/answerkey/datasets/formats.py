@@ -77,12 +77,16 @@ class ParsedRow(NamedTuple):
     file_index: int = 0
 
 
+#: The rows of a file, in order.
+ParsedRows = Iterator[ParsedRow]
+
+
 def read_delimited(
     content: Content,
     *,
     separator: str,
     names: tuple[str, ...] | None = None,
-) -> Iterator[ParsedRow]:
+) -> ParsedRows:
     """Yield the rows of a file with commas or tabs.
 
     `names` are those of a file without a header line.
@@ -117,7 +121,7 @@ def _read_cells(
     content: Content,
     header: Sequence[str],
     rows: Iterator[CellRow],
-) -> Iterator[ParsedRow]:
+) -> ParsedRows:
     """Yield rows of cells as records; those of another width than the header are errors."""
     errors = RowErrors(content.file)
     for line, cells in rows:
@@ -188,16 +192,17 @@ def _iterate_text(content: Content, stream: TextIO) -> Iterator[str]:
         yield line
 
 
-def read_document(content: Content) -> Iterator[ParsedRow]:
+def read_document(content: Content) -> ParsedRows:
     """Yield a text as one row, whose id is the hash of the text."""
     content.check_text()
     with content.open_text() as stream:
         text = stream.read(find_line_limit() + 1)
-    yield ParsedRow(1, {"sample_id": content.digest, "content": text}, len(text))
+    fields = {"sample_id": content.digest, "content": text}
+    yield ParsedRow(1, fields, len(text))
 
 
-def read_json_lines(content: Content) -> Iterator[ParsedRow]:
-    """Yield the rows of a file with one JSON object per line; all bad rows are told together."""
+def read_json_lines(content: Content) -> ParsedRows:
+    """Yield the rows of a file with one JSON object per line; bad rows are reported together."""
     errors = RowErrors(content.file)
     limit = find_line_limit()
     number = offset = 0
@@ -244,7 +249,7 @@ def _locate(
     )
 
 
-def read_json_list(content: Content) -> Iterator[ParsedRow]:
+def read_json_list(content: Content) -> ParsedRows:
     """Yield the rows of a file that is one JSON list of objects, up to the first mistake."""
     limit = find_line_limit() * LIST_LINES
     with content.open_text() as stream:
@@ -286,7 +291,7 @@ def read_json_list(content: Content) -> Iterator[ParsedRow]:
         raise _locate(content, refusal, line) from None
 
 
-def read_binary(content: Content, *, kind: str) -> Iterator[ParsedRow]:
+def read_binary(content: Content, *, kind: str) -> ParsedRows:
     """Yield the rows of a Parquet or Arrow file, or an Arrow stream."""
     try:
         frame = _open_frame(content, kind)
@@ -321,7 +326,7 @@ def _open_frame(content: Content, kind: str) -> pl.LazyFrame:
 PLAIN_TYPES = {pl.String, pl.Boolean, pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt32}
 
 
-def read_frame(frame: pl.LazyFrame, file: str) -> Iterator[ParsedRow]:
+def read_frame(frame: pl.LazyFrame, file: str) -> ParsedRows:
     """Yield the rows of a frame with values that JSON has; `file` is its name in errors."""
     count = frame.select(pl.len()).collect().item()
     for offset in range(0, count, FRAME_ROWS):
@@ -350,7 +355,7 @@ def measure_fields(fields: Mapping[str, object]) -> int:
 
 
 FormatName = Literal["csv", "tsv", "jsonl", "json", "parquet", "arrow", "document"]
-READERS: dict[FormatName, Callable[..., Iterator[ParsedRow]]] = {
+READERS: dict[FormatName, Callable[..., ParsedRows]] = {
     "csv": partial(read_delimited, separator=","),
     "tsv": partial(read_delimited, separator="\t"),
     "jsonl": read_json_lines,

@@ -201,7 +201,8 @@ def _group_converted(names: Sequence[str]) -> Configs:
     for name in _list_data_files(names):
         match name.split("/"):
             case [config, split, _]:
-                configs.setdefault(config, {}).setdefault(split, []).append(name)
+                splits = configs.setdefault(config, {})
+                splits.setdefault(split, []).append(name)
     return configs
 
 

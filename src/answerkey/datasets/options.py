@@ -16,6 +16,8 @@ from answerkey.types import OPTION_TEXT_KEYS
 Texts = tuple[str, ...]
 #: The texts of options, None where a cell holds none, and their labels.
 OptionCell = tuple[list[str | None] | None, list[str]]
+#: The texts of options, None if there are none, and their labels.
+OptionTexts = tuple[list[str] | None, list[str]]
 
 # ── cells
 
@@ -81,9 +83,9 @@ def read_option_cell(cell: object) -> OptionCell:
 def _read_option_mapping(cell: Mapping[str, object]) -> OptionCell:
     texts = _pick(cell, OPTION_TEXT_KEYS)
     labels = []
-    if isinstance(texts, list | tuple):
+    if isinstance(texts, _LISTS):
         listed = _pick(cell, _LABEL_KEYS)
-        if isinstance(listed, list | tuple):
+        if isinstance(listed, _LISTS):
             labels = list(map(str, listed))
         return _write_all(texts), labels
     names = list(map(str, cell))
@@ -93,7 +95,7 @@ def _read_option_mapping(cell: Mapping[str, object]) -> OptionCell:
     for label, value in cell.items():
         if value is None:
             continue
-        if not isinstance(value, str | int | float):
+        if not isinstance(value, _PLAIN):
             return None, []
         labels.append(str(label))
         values.append(value)
@@ -104,7 +106,7 @@ def _write_all(values: Sequence[object]) -> list[str | None]:
     return [None if value is None else str(value) for value in values]
 
 
-def read_option_texts(cell: object) -> tuple[list[str] | None, list[str]]:
+def read_option_texts(cell: object) -> OptionTexts:
     """Return the texts and labels of the options in a cell, also of lettered lines; None for no
     options.
     """
@@ -259,11 +261,11 @@ class OptionList(NamedTuple):
         the truth.
         """
         ranks = []
-        for number, text in enumerate(self.texts):
+        for text in self.texts:
             content = f"{question}\0{text}".encode()
-            digest = blake2b(content, digest_size=8).digest()
-            ranks.append((digest, number))
-        order = [number for _, number in sorted(ranks)]
+            digest = blake2b(content, digest_size=8)
+            ranks.append(digest.digest())
+        order = sorted(range(len(ranks)), key=ranks.__getitem__)
         texts = [self.texts[number] for number in order]
         if place is not None:
             place = order.index(place)
@@ -287,8 +289,9 @@ def _find_text(
     for fold in (str, str.lower):
         folded = list(map(fold, texts))
         for spelling in spellings:
-            if folded.count(fold(spelling)) == 1:
-                return folded.index(fold(spelling))
+            text = fold(spelling)
+            if folded.count(text) == 1:
+                return folded.index(text)
     return None
 
 
@@ -325,7 +328,7 @@ def name_options(
 #: Asia.
 _OPTION = r"\n[ \t]*[(\[\uff08]?([A-Z])[)\].:\uff09\uff0e\uff1a\u3001][ \t]*(?=\S)"
 #: The word above options.
-_HEADING = r"(?:^|\n)[ \t]*(?:answer )?(?:options|choices):?[ \t]*\Z"
+_HEADING = r"(?i)(?:^|\n)[ \t]*(?:answer )?(?:options|choices):?[ \t]*\Z"
 #: Options stand at the end of a prompt; no more of it is searched.
 _SEARCHED = 100_000
 
@@ -366,7 +369,7 @@ def split_question(text: str | None) -> tuple[str | None, list[str] | None]:
     if text is None:
         return None, None
     question, options = find_lettered(text)
-    bare = re.sub(_HEADING, "", question.strip(), flags=re.IGNORECASE)
+    bare = re.sub(_HEADING, "", question.strip())
     bare = bare.strip() or text
     if options is None:
         return bare, None

@@ -16,6 +16,7 @@ from itertools import accumulate, takewhile
 from answerkey.datasets.options import (
     MOST_OPTIONS,
     OptionList,
+    OptionTexts,
     Texts,
     name_options,
     read_mark,
@@ -117,8 +118,8 @@ def find_numbered(names: Sequence[str]) -> Texts:
     longest: Texts = ()
     for places in series.values():
         for count in _COUNTS:
-            there = takewhile(places.__contains__, count)
-            run = tuple(map(places.__getitem__, there))
+            consecutive = takewhile(places.__contains__, count)
+            run = tuple(map(places.__getitem__, consecutive))
             if len(run) > max(1, len(longest)):
                 longest = run
     return longest
@@ -216,7 +217,7 @@ class QuestionColumns:
         for role, name in result.pairs:
             if not has_column(preview, name):
                 message = f"{role}: there is no column `{name}`"
-                where = Place(file=rows.file)
+                where = Place(rows.file)
                 raise refuse_column(message, name, rows.columns, where)
         return result.unfold(preview)
 
@@ -438,7 +439,7 @@ class QuestionColumns:
         """Return the labels that a row lists in a column of their own."""
         return read_option_texts(self.cell(row, "choices"))[0]
 
-    def _read_texts(self, row: Row) -> tuple[list[str] | None, list[str]]:
+    def _read_texts(self, row: Row) -> OptionTexts:
         """Return the texts of a row's options, and their labels if the options have any."""
         if self.spread:
             return self._join_spread(row), []
@@ -505,9 +506,7 @@ def locate_error(error: DataError, sample: Sample) -> DataError:
 
 
 def require_roles(chosen: Mapping[str, str], roles: Texts) -> None:
-    """Raise SpecError E119 for a column that is named as what no column is; `truth` may also be
-    called `answer`.
-    """
+    """Raise SpecError E119 for a role that no column can have; `truth` may be called `answer`."""
     for role in chosen.keys() - {"truth", "answer", *roles}:
         message = f"`--column {role}={chosen[role]}`: unknown part `{role}`"
         hint = suggest(role, roles) or f"parts: {listing(roles)}"

@@ -159,8 +159,12 @@ class TableReading:
         return f"`{self.truth}` {shown} as {FORMS[str(self.columns.form)]} {match}"
 
 
+#: Ways to read the same table.
+Readings = Sequence[TableReading]
+
+
 @lru_cache(maxsize=64)
-def _strip_marks(names: tuple[str, ...]) -> list[str]:
+def _strip_marks(names: Texts) -> list[str]:
     """Return the names of options without brackets and full stops: `A` for `(A)`."""
     return [re.sub(r"\W", "", name) for name in names]
 
@@ -171,7 +175,7 @@ def _show_line(sample: Sample) -> str:
     return f"line {sample.line}: "
 
 
-def _try_readings(rows: Rows, readings: Sequence[TableReading]) -> None:
+def _try_readings(rows: Rows, readings: Readings) -> None:
     """Try each reading on all rows; options are read once for those that have them in common."""
     groups: dict[object, list[TableReading]] = {}
     for reading in readings:
@@ -191,7 +195,7 @@ def _try_readings(rows: Rows, readings: Sequence[TableReading]) -> None:
             raise locate_error(error, sample) from None
 
 
-def _count_row(sample: Sample, group: Sequence[TableReading]) -> None:
+def _count_row(sample: Sample, group: Readings) -> None:
     columns = group[0].columns
     for fields in columns.split_row(sample.fields):
         options = columns.read_options(fields)
@@ -199,7 +203,7 @@ def _count_row(sample: Sample, group: Sequence[TableReading]) -> None:
             reading.count(sample, fields, options)
 
 
-def _choose_fitting(readings: Sequence[TableReading], most_missed: float) -> list[TableReading]:
+def _choose_fitting(readings: Readings, most_missed: float) -> list[TableReading]:
     """Return the readings that fit the truths, the first of those that agree on every row.
 
     They miss no truth; if all do, at most this share of them.
@@ -216,7 +220,7 @@ def _choose_fitting(readings: Sequence[TableReading], most_missed: float) -> lis
     return list(different.values())
 
 
-def _is_refuted(index: TableReading, fitting: Sequence[TableReading]) -> bool:
+def _is_refuted(index: TableReading, fitting: Readings) -> bool:
     """Return whether truths are no such index.
 
     They are labels that the table states, or labels or texts of another column agree with the
@@ -363,9 +367,7 @@ class _Table:
         return False
 
     def _labels_another(self, name: str) -> bool:
-        """Return whether a column has a numeral of its own for each option of another
-        column.
-        """
+        """Return whether a column numbers the options of another one, each differently."""
         counts = []
         for _, cell in self._iterate_cells(name, "choices"):
             labels, _ = read_option_cell(cell)
@@ -381,7 +383,11 @@ class _Table:
 
     def _count_options(self, name: str) -> list[int]:
         """Return how many options each cell of a column lists."""
-        return [len(read_option_cell(cell)[0] or ()) for _, cell in self._iterate_cells(name)]
+        counts = []
+        for _, cell in self._iterate_cells(name):
+            texts, _ = read_option_cell(cell)
+            counts.append(len(texts or ()))
+        return counts
 
     def _find_repeated(self, name: str) -> list[str] | None:
         """Return the ids that come again; None if a row has no id."""
@@ -405,8 +411,10 @@ class _Table:
                 continue
             message = f"`{name}` has the same value in several rows, and is no id\n"
             text = repeated[0]
-            cells = self._iterate_cells(name)
-            lines = [str(sample.line) for sample, cell in cells if to_text(cell) == text]
+            lines = []
+            for sample, cell in self._iterate_cells(name):
+                if to_text(cell) == text:
+                    lines.append(str(sample.line))
             message += f"{text!r} on lines {', '.join(lines[:_SHOWN_ROWS])}"
             hint = "give every row its own id, or number the rows instead: `--column id=`"
             raise refuse_file("E208", message, self.rows.file, hint, field=name)
@@ -508,9 +516,11 @@ class _Table:
     ) -> list[str]:
         """Return the forms that a truth may have; a list of options may mark one of them."""
         truth = columns.columns["truth"]
-        marks = [read_mark(get_inside(row, truth)) for row in self.preview.rows()]
+        marks = set()
+        for row in self.preview.rows():
+            marks.add(read_mark(get_inside(row, truth)))
         flag = []
-        if set(marks) != {None}:
+        if marks != {None}:
             flag = ["flag"]
         if truth not in truths:
             return flag
@@ -536,15 +546,15 @@ class _Table:
         readings: list[TableReading] = []
         for source in sources:
             readings += map(TableReading, self._list_readings(source, truths))
-        if readings:
-            _try_readings(self.rows, readings)
+        if not readings:
+            return None
+        _try_readings(self.rows, readings)
         filled = []
         for reading in readings:
             empty = reading.total - reading.filled
             if empty <= _MISSED * reading.total:
                 filled.append(reading)
-        is_forced = bool(sources) and sources[0].form is not None
-        most_missed = 1.0 if is_forced else _MISSED
+        most_missed = _MISSED if sources[0].form is None else 1.0
         fitting = _choose_fitting(filled, most_missed)
         if len(fitting) > 1:
             raise self._refuse_several(fitting)
@@ -577,7 +587,7 @@ class _Table:
             hint += "; `--header question,A,B,C,D,answer` if the first line is a question"
         raise refuse_file("E206", message, self.rows.file, hint)
 
-    def _refuse_several(self, readings: Sequence[TableReading]) -> DataError:
+    def _refuse_several(self, readings: Readings) -> DataError:
         """Return the error about a table that can be read in several ways, with rows that show
         it.
         """
@@ -595,7 +605,7 @@ class _Table:
         hint = f"say which is meant: {' or '.join(hints)}"
         return refuse_file("E215", message, self.rows.file, hint, field=readings[0].truth)
 
-    def _refuse_unfit(self, readings: Sequence[TableReading]) -> DataError:
+    def _refuse_unfit(self, readings: Readings) -> DataError:
         """Return the error about truths that name no options."""
         best = min(readings, key=lambda reading: reading.missed / reading.total)
         message = f"{best.missed:,} of {best.total:,} truths match no option"
@@ -609,7 +619,7 @@ class _Table:
         return refuse_file("E215", message, self.rows.file, hint, field=best.truth)
 
 
-def _show_conflicts(rows: Rows, readings: Sequence[TableReading]) -> Iterator[str]:
+def _show_conflicts(rows: Rows, readings: Readings) -> Iterator[str]:
     """Yield what the readings make of each question on which they differ."""
     for sample in iterate_samples(rows):
         questions = [reading.columns.split_row(sample.fields) for reading in readings]

@@ -150,8 +150,10 @@ def find_completion_column(rows: Rows, column: str | None = None) -> RecordedCom
 
 def _has_field(rows: Rows, name: str) -> bool:
     """Return whether any row has the field that a dotted name reaches."""
-    samples = iterate_samples(rows)
-    return any(get_inside(sample.fields, name, ABSENT) is not ABSENT for sample in samples)
+    for sample in iterate_samples(rows):
+        if get_inside(sample.fields, name, ABSENT) is not ABSENT:
+            return True
+    return False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -301,7 +303,8 @@ def match_completions(
     if ID_COLUMN in table.columns:
         ids = table.ids
     else:
-        id_column = find_columns(tuple(table.columns), ("id",)).columns.get("id", "")
+        roles = find_columns(tuple(table.columns), ("id",))
+        id_column = roles.columns.get("id", "")
         if id_column:
             ids = _find_ids(table, dataset, id_column)
     if num_trials > 1 and (ids is None or TRIAL_COLUMN not in table.columns):

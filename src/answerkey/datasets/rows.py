@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import pickle
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -239,14 +240,18 @@ def repeat_positions(positions: Positions, times: int) -> Positions:
 
 def list_rows(positions: Iterable[int], times: int) -> list[int]:
     """Return the rows of samples of which each has `times` rows."""
-    return [position * times + trial for position in positions for trial in range(times)]
+    rows: list[int] = []
+    for position in positions:
+        first = position * times
+        rows.extend(range(first, first + times))
+    return rows
 
 
 def split_name(name: str, prefixes: Iterable[str]) -> list[tuple[str, str]]:
     """Return the prefixes that begin a dotted name, longest first, each with what follows it."""
     matching = [prefix for prefix in prefixes if name.startswith(f"{prefix}.")]
     matching.sort(key=len, reverse=True)
-    return [(prefix, name[len(prefix) + 1 :]) for prefix in matching]
+    return [(prefix, name.removeprefix(f"{prefix}.")) for prefix in matching]
 
 
 def get_inside(
@@ -357,14 +362,15 @@ INT64 = range(-(2**63), 2**63)
 
 def infer_types(rows: Rows) -> dict[str, pl.DataType | None]:
     """Return the type of each column, judged on all rows; None for one that is JSON text."""
-    types: dict[str, set[type]] = {name: set() for name in rows.columns}
-    element_types: dict[str, set[type]] = {name: set() for name in rows.columns}
+    types: defaultdict[str, set[type]] = defaultdict(set)
+    element_types: defaultdict[str, set[type]] = defaultdict(set)
     for _, block in iterate_blocks(rows):
         for name in rows.columns:
             values = block.values(name)
             types[name] |= _find_types(values)
             lists = [value for value in values if isinstance(value, list)]
-            element_types[name] |= _find_types(list(chain.from_iterable(lists)))
+            elements = list(chain.from_iterable(lists))
+            element_types[name] |= _find_types(elements)
     chosen = {}
     for name in rows.columns:
         chosen[name] = _choose_type(types[name], element_types[name])
@@ -402,7 +408,10 @@ def build_column(
     if dtype is None:
         texts = []
         for value in values:
-            texts.append(None if value is None else json.dumps(value, ensure_ascii=False))
+            text = None
+            if value is not None:
+                text = json.dumps(value, ensure_ascii=False)
+            texts.append(text)
         return pl.Series(name, texts, dtype=pl.String)
     if dtype != pl.List(pl.String):
         return pl.Series(name, values, dtype=dtype)

@@ -206,7 +206,7 @@ def refuse(
 ) -> DataError:
     """Return the error about an address, without what may be secret in it."""
     shown = hide_query(url)
-    where = Place(file=shown)
+    where = Place(shown)
     return DataError(
         "E214",
         f"`{shown}` {message}",
@@ -461,9 +461,10 @@ def store_content(endings: str, blocks: Iterable[bytes]) -> Fetched:
             for block in blocks:
                 digest.update(block)
                 out.write(block)
-        path = folder / f"{digest.hexdigest()}{endings}"
+        name = digest.hexdigest()
+        path = folder / f"{name}{endings}"
         Path(draft).replace(path)
-        return Fetched(path, digest.hexdigest())
+        return Fetched(path, name)
     finally:
         Path(draft).unlink(missing_ok=True)
 
@@ -480,7 +481,8 @@ def find_content(digest: str, endings: str) -> Fetched | None:
 
 def name_note(mark: str, folder: str = "downloads/urls") -> Path:
     """Return the file of the cache for a note about an address."""
-    return open_cache_folder(folder) / f"{sha256(mark.encode()).hexdigest()}.json"
+    digest = sha256(mark.encode()).hexdigest()
+    return open_cache_folder(folder) / f"{digest}.json"
 
 
 def read_note(path: Path) -> dict[str, Any]:

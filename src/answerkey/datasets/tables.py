@@ -43,6 +43,7 @@ from answerkey.datasets.formats import (
     ROWS_HINT,
     FormatName,
     ParsedRow,
+    ParsedRows,
     measure_fields,
     read_frame,
     split_endings,
@@ -190,7 +191,7 @@ def _read_rows(content: Content, how: FileFields) -> Rows:
     for name in how.columns:
         if name not in rows.columns:
             message = f"`columns` types `{name}`, which is not a column"
-            where = Place(file=content.file, field=name)
+            where = Place(content.file, field=name)
             raise refuse_column(message, name, rows.columns, where)
     return rows
 
@@ -199,7 +200,7 @@ def _type_cells(
     records: Iterable[ParsedRow],
     kinds: Mapping[str, ColumnKind],
     content: Content,
-) -> Iterator[ParsedRow]:
+) -> ParsedRows:
     """Yield the rows with their declared columns typed; cells that do not fit are E211."""
     errors = RowErrors(content.file)
     for record in records:
@@ -330,7 +331,8 @@ class RowFile:
     def open_rows(self, types: Mapping[str, set[type]]) -> LineRows:
         """Return the rows that were written; `types` are those of the cells of each column."""
         path = self._path or Path()
-        marks = pl.DataFrame([column.shrink_dtype() for column in pl.concat(self._marks)])
+        marks = pl.concat(self._marks)
+        marks = pl.DataFrame([column.shrink_dtype() for column in marks])
         return LineRows(
             path,
             read_stamp(path),
@@ -386,7 +388,7 @@ def _read_tabular(
     data: object,
     name: str,
     lone: str,
-) -> Iterator[ParsedRow]:
+) -> ParsedRows:
     """Yield the rows of a table of any library."""
     rows = _list_rows(data, name)
     if isinstance(rows, pl.LazyFrame):
@@ -561,7 +563,7 @@ def read_files(
     shown: str,
 ) -> DataTable:
     """Return the rows of all files, in their order; `shown` is the name of them all in errors."""
-    makes_columns = bool(how.derive or how.questions or how.file_column)
+    makes_columns = how.derive or how.questions or how.file_column
     if len(files) == 1 and not makes_columns:
         file = files[0]
         table = load_table(file.path, how, shown=file.shown)
@@ -569,7 +571,7 @@ def read_files(
         return replace(table, digest=digest)
     contents = []
 
-    def read_records() -> Iterator[ParsedRow]:
+    def read_records() -> ParsedRows:
         errors = RowErrors(shown)
         for index, file in enumerate(files):
             table = load_table(file.path, how, shown=file.shown)

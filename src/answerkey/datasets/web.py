@@ -89,10 +89,11 @@ class UrlSource(FileFields):
             raise SpecError("E108", f"`max_megabytes` is {self.max_megabytes}", hint=hint)
 
     def _check_web_address(self) -> None:
-        if not is_safe(self.url) or not urlsplit(self.url).hostname:
+        parts = urlsplit(self.url)
+        if not is_safe(self.url) or not parts.hostname:
             hint = f"it begins with `https://`, or with that of a store: {listing(STORES)}"
             raise SpecError("E108", f"`url` is {hide_query(self.url)!r}", hint=hint)
-        if "@" in urlsplit(self.url).netloc:
+        if "@" in parts.netloc:
             hint = "no key is sent to this source"
             raise SpecError("E117", "`url` holds a name or a password", hint=hint)
 
@@ -140,7 +141,7 @@ def fetch(
     url: str,
     endings: str,
     max_bytes: int,
-    digest: str | None = None,
+    digest: str | None,
 ) -> Fetched:
     """Download a file, unless the cache is certain to hold it.
 

@@ -36,6 +36,8 @@ from answerkey.types import (
 CALL_FAILED = "CALL_FAILED"
 #: What a model does for a scorer: it gives the score, or reads what an extraction rule could not.
 ModelRole = Literal["judge", "fallback"]
+#: The names of fields, of values, or of what a template sees.
+Names = tuple[str, ...]
 #: The errors of a scorer's fields, each with the field's name.
 FieldErrors = list[tuple[str, SpecError]]
 #: The messages that are sent to a model.
@@ -75,10 +77,10 @@ class Scorer:
 
     type: ClassVar[str]
     title: ClassVar[str]
-    template_fields: ClassVar[tuple[str, ...]] = ()
+    template_fields: ClassVar[Names] = ()
     #: Those of them that may read the completion, and the names that they see.
-    reply_fields: ClassVar[tuple[str, ...]] = ()
-    reply_names: ClassVar[tuple[str, ...]] = ("sample", "solver_output")
+    reply_fields: ClassVar[Names] = ()
+    reply_names: ClassVar[Names] = ("sample", "solver_output")
     value_types: ClassVar[Types | None] = {}
     metadata_types: ClassVar[Types | None] = {}
     main_value: ClassVar[str | None] = None
@@ -90,10 +92,14 @@ class Scorer:
     by_templates: ClassVar[bool] = False
 
     @property
-    def text_names(self) -> tuple[str, ...]:
+    def text_names(self) -> Names:
         """The names of the values and metadata that hold no numbers."""
-        types = [*(self.value_types or {}).items(), *(self.metadata_types or {}).items()]
-        return tuple(name for name, dtype in types if dtype is None or not dtype.is_numeric())
+        types = {**(self.value_types or {}), **(self.metadata_types or {})}
+        names = []
+        for name, dtype in types.items():
+            if dtype is None or not dtype.is_numeric():
+                names.append(name)
+        return tuple(names)
 
     @property
     def needs_completion(self) -> bool:
@@ -101,7 +107,7 @@ class Scorer:
         return True
 
     @property
-    def completion_fields(self) -> tuple[str, ...]:
+    def completion_fields(self) -> Names:
         """The template fields that use more than the sample, or do not compile."""
         names = []
         for name in self.reply_fields:
@@ -355,7 +361,7 @@ def report_faults(
             )
         else:
             key = (fault.field, fault.missing)
-            where = Place(file=samples.file)
+            where = Place(samples.file)
             error = DataError("E206", fault.message, where=where, hint=fault.hint)
         problem = RowProblem(row, error, fault.reason, fault.field)
         problems.setdefault(key, problem)

@@ -402,13 +402,12 @@ class StringEqualsMcqa(Scorer):
         written = samples.as_written()
         columns: list[Sequence[object]] = []
         for name in ("choices", "ground_truth_choice", "options"):
-            if name not in templates:
-                columns.append([None] * len(samples))
-            elif name == "options":
-                # Option texts are shown in their new order, labels stay where they are.
-                columns.append(templates[name].values(samples))
+            # Option texts are shown in their new order, labels stay where they are.
+            rows = samples if name == "options" else written
+            if name in templates:
+                columns.append(templates[name].values(rows))
             else:
-                columns.append(templates[name].values(written))
+                columns.append([None] * len(samples))
         check = self.check_labels
         questions = [
             build_question(labels, truth, check, options)

@@ -15,7 +15,6 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
-from typing import Any
 
 from jinja2 import (
     StrictUndefined,
@@ -40,13 +39,12 @@ from answerkey.templates.limits import (
     MAX_NODES,
     STEP_TEXT,
     RowContext,
+    Value,
     measure,
 )
 from answerkey.templates.values import MissingName, explain_missing, fail_undefined
 from answerkey.trace import TRACE_METHODS, is_trace_like
 
-#: Any value that Jinja and filters pass around.
-Value = Any
 #: Filters of bounded templates that iterate over all elements of their input.
 _ITERATING_FILTERS = frozenset(["list", "map", "reverse", "zip"])
 _MAX_SOURCE_LENGTH = 2_000_000

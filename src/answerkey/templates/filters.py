@@ -9,16 +9,14 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from jinja2 import pass_context
 from jinja2.filters import FILTERS as JINJA_FILTERS
 
-from answerkey.templates.limits import RowContext, measure
+from answerkey.templates.limits import RowContext, Value, measure
 from answerkey.templates.values import ExcessError, describe_type, make_plain, make_printable
 
-#: Any value that Jinja and filters pass around.
-Value = Any
 #: The names of two filters that the compiler inserts; no template can contain such names.
 LOOP_STEPS = "loop steps"
 JOIN_TEXT = "join text"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from answerkey.errors import Place, SpecError
 from answerkey.spec.nodes import (
+    Json,
     Node,
-    Plain,
     ProblemList,
     Steps,
     advise,
@@ -220,7 +220,7 @@ def resolve_config(
     else:
         parameters, defaults = _read_parameters(node.entries["config_spec"])
     report_unknown(settings, parameters)
-    values: Plain = {}
+    values: Json = {}
     places: dict[str, Place] = {}
     written = {**settings, **common}
     for key, parameter in parameters.items():

@@ -27,7 +27,7 @@ from answerkey.errors import (
     listing,
 )
 from answerkey.options import Options
-from answerkey.spec.nodes import Location, Plain, ProblemList, name_key
+from answerkey.spec.nodes import Json, Location, ProblemList, name_key
 from answerkey.spec.ready_made import write_yaml
 from answerkey.spec.sources import (
     DatasetSpec,
@@ -144,7 +144,7 @@ def make_run(
     problems: ProblemList,
     *,
     shows_images: bool = False,
-) -> Plain:
+) -> Json:
     """Return a data file as a run file would describe it, with the dataset and the task in it.
 
     The completions of the file are scored, unless the caller names a model, or others, which is
@@ -172,7 +172,7 @@ def make_run(
     }
     if file.header:
         source["header"] = list(file.header)
-    definition: Plain = {}
+    definition: Json = {}
     if "completion" not in columns:
         definition["solver"] = _write_solver(columns, file.images if is_asked else ())
     definition["scorers"] = [_SCORER]
@@ -205,7 +205,7 @@ def _check_file(
         raise DataError("E215", message, where=place, hint=hint)
 
 
-def _write_solver(columns: Collection[str], images: Sequence[str]) -> Plain:
+def _write_solver(columns: Collection[str], images: Sequence[str]) -> Json:
     """Return a solver that asks the question, with its passage and its images."""
     text = _PROMPT
     if "passage" in columns:

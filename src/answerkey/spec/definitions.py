@@ -21,7 +21,7 @@ from answerkey.models.names import complete_name
 from answerkey.sandbox import check_snippet
 from answerkey.spec.config import Settings, resolve_config
 from answerkey.spec.job import ModelChoice
-from answerkey.spec.nodes import Node, Plain, advise, with_key
+from answerkey.spec.nodes import Json, Node, advise, with_key
 from answerkey.spec.project import YAML_ENDINGS, Project
 from answerkey.spec.sources import DatasetSpec, build_dataset
 from answerkey.spec.task import build_task
@@ -68,7 +68,7 @@ def _define_models(project: Project, node: Node) -> None:
 def _keep(
     built: Any,  # noqa: ANN401 - whatever has a key
     entry: Node,
-    kept: Plain,
+    kept: Json,
     what: str,
 ) -> None:
     if built is not None and built.key in kept:

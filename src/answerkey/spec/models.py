@@ -25,7 +25,7 @@ from answerkey.models.config import (
 from answerkey.models.names import PROVIDERS, ApiName
 from answerkey.sandbox import Snippet, check_snippet
 from answerkey.spec.config import refuse_config
-from answerkey.spec.nodes import Node, Plain, advise
+from answerkey.spec.nodes import Json, Node, advise
 from answerkey.spec.shapes import (
     Count,
     Described,
@@ -148,7 +148,7 @@ class GenerationFields(Fields):
     echo: bool | None = None
     reasoning_effort: Effort | None = None
     thinking: Thinking | None = None
-    extra_body: Plain | None = None
+    extra_body: Json | None = None
 
 
 class ModelFields(Described):
@@ -161,7 +161,7 @@ class ModelFields(Described):
     adapter: AdapterChoice | None = None
     config: Annotated[Any, part("connection")]
     generation: GenerationFields | None = None
-    extra_body: Plain | None = None
+    extra_body: Json | None = None
 
 
 class ProviderModel(Fields):
@@ -172,7 +172,7 @@ class ProviderModel(Fields):
     base_url: Text | None = None
     api: ApiName | None = None
     generation: GenerationFields | None = None
-    extra_body: Plain | None = None
+    extra_body: Json | None = None
 
 
 @dataclass(frozen=True)
@@ -334,9 +334,9 @@ def _read_address(node: Node) -> Address | None:
     return Address(str(node.value), node.style == "caller")
 
 
-def build_generation(fields: GenerationFields | None, extra_body: Plain | None) -> Generation:
+def build_generation(fields: GenerationFields | None, extra_body: Json | None) -> Generation:
     """Return how a model is to generate; `extra_body` may stand in `generation`, too."""
-    parameters: Plain = {}
+    parameters: Json = {}
     if fields is not None:
         parameters = fields.model_dump(exclude_none=True)
     if extra_body is not None:

@@ -27,8 +27,8 @@ from answerkey.types import Notice
 Steps = tuple[str | int, ...]
 #: A node of ruamel.yaml, which has no types.
 Source = Any
-#: Plain values of a mapping, as JSON or YAML has them.
-Plain = dict[str, Any]
+#: Json values of a mapping, as JSON or YAML has them.
+Json = dict[str, Any]
 #: A path, or the address of something remote.
 Location = str | Path
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 from pydantic import Field, TypeAdapter, ValidationError
 
 from answerkey.errors import SpecError, listing, suggest
-from answerkey.spec.nodes import Plain
+from answerkey.spec.nodes import Json
 from answerkey.spec.validation import Fields, Hint, Key, Number, Text, Whole, explain
 
 ElementType = Literal["string", "integer", "float", "boolean"]
@@ -167,7 +167,7 @@ class CategoricalParameter(Parameter):
     type: Literal["categorical"]
     allowed_values: Annotated[list[Any], Field(min_length=1)]
     multiple: bool = False
-    values_mapping: Plain | None = None
+    values_mapping: Json | None = None
 
     @property
     def is_several(self) -> bool:

@@ -32,9 +32,9 @@ from answerkey.errors import (
 )
 from answerkey.spec.config import Config, Settings, resolve_config
 from answerkey.spec.nodes import (
+    Json,
     Location,
     Node,
-    Plain,
     ProblemList,
     from_plain,
     parse_yaml,
@@ -126,7 +126,7 @@ class ReadyMade:
         """Return the config of the task; values that it does not declare are left out."""
         return resolve_config(self.task, {}, settings)
 
-    def describe(self) -> Plain:
+    def describe(self) -> Json:
         """Return everything about the task as plain values."""
         config_values = self.config({})
         hub = to_plain(config_values.fill(self.hub))
@@ -262,8 +262,8 @@ Answer:"""
 def _write_task(
     name: str,
     about: About,
-    benchmark: Plain,
-) -> Plain:
+    benchmark: Json,
+) -> Json:
     """Return the task file of a benchmark, whose own file says how it differs from the others.
 
     `choose` has config values with all that they may be, `prompts` the wordings by name, ours
@@ -273,8 +273,8 @@ def _write_task(
     messages: Any = {}
     for wording, text in prompts.items():
         messages[wording] = _write_messages(text, benchmark)
-    choices: Plain = dict(benchmark.get("choose") or {})
-    definition: Plain = {"dataset": {"key": "<< config.dataset >>"}}
+    choices: Json = dict(benchmark.get("choose") or {})
+    definition: Json = {"dataset": {"key": "<< config.dataset >>"}}
     if group := benchmark.get("group_by", about.category):
         definition["group_by"] = group
     if benchmark.get("shuffled"):
@@ -320,17 +320,17 @@ def _write_task(
 
 def _write_parameters(
     name: str,
-    choices: Plain,
+    choices: Json,
     *,
     has_shots: bool,
-) -> list[Plain]:
+) -> list[Json]:
     """Return the `config_spec` of a benchmark; `choices` are the categorical values."""
     dataset = {
         "type": "dataset",
         "key": "dataset",
         "default_value": name,
     }
-    parameters: list[Plain] = [dataset]
+    parameters: list[Json] = [dataset]
     for key, allowed in choices.items():
         parameter = {
             "type": "categorical",
@@ -364,7 +364,7 @@ def _write_parameters(
     return parameters
 
 
-def _write_examples(benchmark: Plain) -> Plain:
+def _write_examples(benchmark: Json) -> Json:
     """Return the solver's field for few-shot examples, where there may be any."""
     if "shots" not in benchmark:
         return {}
@@ -374,7 +374,7 @@ def _write_examples(benchmark: Plain) -> Plain:
     return {"examples": examples}
 
 
-def _write_messages(prompt: str, benchmark: Plain) -> list[Plain]:
+def _write_messages(prompt: str, benchmark: Json) -> list[Json]:
     """Return the messages of a wording; examples are turns of their own."""
     question = _OPTION.sub(rf"{{% for option in sample.options %}}{_LINE}{{%- endfor %}}", prompt)
     if columns := benchmark.get("images"):
@@ -529,7 +529,7 @@ def write_project(ready: ReadyMade, dataset: str | None = None) -> dict[str, str
     return project
 
 
-def write_yaml(plain: Plain) -> str:
+def write_yaml(plain: Json) -> str:
     """Return plain values as YAML, with texts of several lines as blocks."""
     from ruamel.yaml import YAML
     from ruamel.yaml.scalarstring import LiteralScalarString

@@ -26,7 +26,7 @@ from answerkey.spec.job_builder import (
     resolve,
 )
 from answerkey.spec.models import GenerationFields
-from answerkey.spec.nodes import Location, Node, Plain, with_key
+from answerkey.spec.nodes import Json, Location, Node, with_key
 from answerkey.spec.project import Project
 from answerkey.spec.shapes import (
     OLD,
@@ -76,11 +76,11 @@ class SpecificationFields(SelectionFields):
     key: Key | None = None
     display_name: Text | None = None
     task_key: Key
-    task_config: Plain | None = None
+    task_config: Json | None = None
     model_key: ModelReference | None = None
     completions: Text | None = None
     generation: GenerationFields | None = None
-    extra_body: Plain | None = None
+    extra_body: Json | None = None
     trials: Annotated[Any, part("trials")] | None = None
     repeatability: RepeatabilityFields | None = None
 
@@ -109,13 +109,13 @@ Policy = Annotated[Any, part("policy")]
 class RunFields(Fields):
     """A run file."""
 
-    secrets: Plain | list[Any] | None = None
+    secrets: Json | list[Any] | None = None
     model_adapters: list[Annotated[Any, part("adapter")]] | None = None
     models: list[Annotated[Any, part("model")]] | None = None
     datasets: list[Annotated[Any, part("dataset")]] | None = None
     tasks: list[Annotated[Any, part("task")]] | None = None
     evaluation: Annotated[Any, part("evaluation")] | None = None
-    config: Plain | None = None
+    config: Json | None = None
     run_config: Annotated[Any, part("run_config")] | None = None
     policies: list[Policy] | Policy | None = None
 
@@ -138,7 +138,7 @@ def plan_run(project: Project, node: Node, callers: Settings) -> Plan:
         for_tasks.pop(name, None)
     names = list(config.parameters)
     _check_tasks(project, entries, for_tasks, names)
-    common: Plain = {}
+    common: Json = {}
     if fields is not None:
         shared = {*_SELECTION, "cache_policy"}
         common = fields.model_dump(include=shared, exclude_none=True)
@@ -181,7 +181,7 @@ def _check_tasks(
         definitions.check_unused_task(task)
 
 
-def _read_run_config(node: Node) -> Plain:
+def _read_run_config(node: Node) -> Json:
     """Return what a run file says of all its tasks, with `trials` as a node."""
     if node.is_null:
         return {}

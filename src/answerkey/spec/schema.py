@@ -13,7 +13,7 @@ from pydantic.json_schema import models_json_schema
 from answerkey import features
 from answerkey.solvers.choice_order import ChoiceOrder
 from answerkey.spec import actions, models, run_file, shapes, trials
-from answerkey.spec.nodes import Plain
+from answerkey.spec.nodes import Json
 from answerkey.spec.parameters import PARAMETERS
 from answerkey.spec.sources import SOURCE
 from answerkey.spec.task import (
@@ -61,7 +61,7 @@ _ELSEWHERE = {
 }
 
 
-def schema(kind: FileKind) -> Plain:
+def schema(kind: FileKind) -> Json:
     """Return the JSON Schema (2020-12) of one kind of file."""
     parts = _list_parts()
     models = {model for part in parts.values() for model in part}
@@ -128,14 +128,14 @@ def _loosen(node: Any) -> Any:  # noqa: ANN401 - any piece of a JSON Schema
         return node
     if "part" in node:
         return {"$ref": f"#/$defs/{node['part']}"}
-    loosened: Plain = {}
+    loosened: Json = {}
     for key, value in node.items():
         loosened[_BOUNDS.get(str(key), str(key))] = _loosen(value)
     stand_ins = _list_stand_ins(loosened)
     return {"anyOf": [loosened, *stand_ins]} if stand_ins else loosened
 
 
-def _list_stand_ins(node: Plain) -> list[Plain]:
+def _list_stand_ins(node: Json) -> list[Json]:
     """Return the texts that the loader accepts in place of a value."""
     kind = node.get("type")
     later = {"type": "string", "pattern": rf"{_LATER}|{_VARIABLE}"}
@@ -143,7 +143,7 @@ def _list_stand_ins(node: Plain) -> list[Plain]:
         return [later]
     if kind == "string":
         return [later, {"type": "integer"}]
-    stand_ins: list[Plain] = []
+    stand_ins: list[Json] = []
     if isinstance(kind, str) and kind in _STAND_INS:
         stand_ins.append({"type": "string", "pattern": _STAND_INS[kind]})
     if kind == "array" or (kind == "object" and "properties" in node):

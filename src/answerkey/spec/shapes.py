@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from answerkey.spec.nodes import Plain
+from answerkey.spec.nodes import Json
 from answerkey.spec.validation import Fields, Key, Text, Whole
 from answerkey.types import Purpose
 
@@ -24,7 +24,7 @@ Reference = Annotated[
     ),
 ]
 #: Marks an old name in the JSON Schema; pydantic's own `deprecated` would warn about our code.
-OLD: Plain = {"deprecated": True}
+OLD: Json = {"deprecated": True}
 Count = Annotated[Whole, Field(ge=1)]
 Column = Annotated[Text, Field(min_length=1)]
 

@@ -18,7 +18,7 @@ from answerkey.datasets.sources import SOURCES, Source
 from answerkey.datasets.storage import allow_fetching, hide_query, is_stored, require_address
 from answerkey.errors import AnswerkeyError, Place, SpecError, is_url
 from answerkey.spec.config import refuse_config
-from answerkey.spec.nodes import MAX_YAML_BYTES, Location, Node, Plain, from_plain, resolve_path
+from answerkey.spec.nodes import MAX_YAML_BYTES, Json, Location, Node, from_plain, resolve_path
 from answerkey.spec.shapes import DatasetFields
 from answerkey.spec.validation import (
     Part,
@@ -233,7 +233,7 @@ def build_source(node: Node, base: Path) -> Source | None:
     _check_derived(node.field("derive"))
     if source is None:
         return None
-    changes: Plain = {}
+    changes: Json = {}
     if filters:
         changes["filters"] = tuple(filter(None, filters))
     name = getattr(source, "path_field", "")
@@ -280,9 +280,9 @@ def build_filter(
     return condition
 
 
-def describe_filter(condition: RowFilter) -> Plain:
+def describe_filter(condition: RowFilter) -> Json:
     """Return a filter as a file states it."""
-    plain: Plain = {"op": condition.op, "expression": condition.expression}
+    plain: Json = {"op": condition.op, "expression": condition.expression}
     if condition.op in _WITH_VALUE:
         plain["value"] = condition.value
     elif condition.values is not None:

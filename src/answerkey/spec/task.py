@@ -27,7 +27,7 @@ from answerkey.solvers import SOLVERS, Solver
 from answerkey.spec import shapes
 from answerkey.spec.config import Config
 from answerkey.spec.job import Scoring, ScoringStep, Task
-from answerkey.spec.nodes import Node, Plain, from_plain
+from answerkey.spec.nodes import Json, Node, from_plain
 from answerkey.spec.validation import (
     Fields,
     Part,
@@ -99,8 +99,8 @@ def _build(
     design = Design()
     if parts is not None:
         design = build_design(parts, design)
-    built: Plain = {}
-    plain: Plain = {}
+    built: Json = {}
+    plain: Json = {}
     for name, build_part in _BUILDERS.items():
         if not definition.field(name).is_null:
             built[name], plain[name] = build_part(definition.entries[name])
@@ -151,8 +151,8 @@ def _build(
 def _describe_definition(
     parts: shapes.Definition,
     steps: Scoring,
-    plain: Plain,
-) -> Plain:
+    plain: Json,
+) -> Json:
     """Return a definition as plain values, with every key given and every old name gone."""
     resolved = {
         "type": "benchmark_task",
@@ -168,7 +168,7 @@ def _describe_definition(
     return {name: value for name, value in resolved.items() if value is not None}
 
 
-def _dump(fields: Fields, *, exclude: set[str] | None = None) -> Plain:
+def _dump(fields: Fields, *, exclude: set[str] | None = None) -> Json:
     return fields.model_dump(
         mode="json",
         exclude=exclude,
@@ -415,7 +415,7 @@ def _list_means(
     value: str,
     title: str | None,
     trials: Trials | None,
-) -> list[Plain]:
+) -> list[Json]:
     """Return the mean of a value, or of each of its aggregates."""
     names: dict[str, str | None] = {value: title}
     if trials is not None:
@@ -423,7 +423,7 @@ def _list_means(
         for aggregator in trials.aggregators_of(value):
             label = aggregator.label
             names[f"{value}.{label}"] = f"{title} {label}".removesuffix(" mean")
-    means: list[Plain] = []
+    means: list[Json] = []
     for field_name, name in names.items():
         mean = {
             "type": "mean",

@@ -37,7 +37,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from answerkey.errors import AnswerkeyError, SpecError, find_near, listing, suggest
 from answerkey.metrics.base import number_name
 from answerkey.models.config import Secret
-from answerkey.spec.nodes import ELLIPSES, ELLIPSIS_HINT, Node, Plain, advise, from_plain, to_plain
+from answerkey.spec.nodes import ELLIPSES, ELLIPSIS_HINT, Json, Node, advise, from_plain, to_plain
 from answerkey.templates import UnresolvedConfig
 
 M = TypeVar("M", bound=BaseModel)
@@ -130,11 +130,11 @@ def build_model(
     built: type,
     name: str,
     base: type[Fields],
-    more: Plain,
+    more: Json,
 ) -> type[Fields]:
     """Return a model of a dataclass's fields beside those of `base`; `more` wins over them."""
     hints = get_type_hints(built, include_extras=True)
-    members: Plain = {}
+    members: Json = {}
     for entry in dataclasses.fields(built):
         if not entry.init or entry.name.startswith("_"):
             continue
@@ -471,7 +471,7 @@ class Part:
         """Return the model of the YAML of one kind."""
         built = self.registry[kind]
         spelling = kind.replace("-", "_")
-        names: Plain = {"type": (Literal[kind, spelling], ...)}
+        names: Json = {"type": (Literal[kind, spelling], ...)}
         return build_model(built, built.__name__ + self.suffix, self.common, names)
 
     def choose(self, node: Node) -> str | None:

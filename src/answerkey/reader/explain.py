@@ -1,6 +1,4 @@
-"""Why a rule read what it read: its parts, its reasons, and the sentence that tells them for one
-text.
-"""
+"""Why a rule decided as it did: its parts, its reasons, the sentence that explains a reading."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ from typing import Any
 
 from answerkey.reader.characters import compose, find_first_label
 
-#: By rule, what each of its parts finds; where no part is named, nothing was found.
+#: What each part of a rule finds, by rule; a reading without a part found nothing.
 PARTS: dict[str, dict[str, str]] = {
     "leading_label": {
         "as_it_is": "the text begins with it",
@@ -147,7 +145,7 @@ def shorten(value: object) -> str:
 
 
 def _quote(text: str, span: Sequence[int] | None) -> str:
-    """Return the passage that decided, and its place in the text in characters."""
+    """Return the passage that decided, and its position in the text in characters."""
     if span is None:
         return "nothing"
     begin, end = span

@@ -41,9 +41,9 @@ from answerkey.reader.lexicon import (
     split_tokens,
 )
 
-# The choices of a row as labels in a text, in every spelling that cannot be mistaken.
+# The choices of a row as labels in a text, in every unambiguous spelling.
 
-#: Longer tokens are no label: room for `viii` and for a letter with its marks.
+#: Longer tokens are not labels; this allows `viii`, and a letter with its marks.
 _LONGEST_LABEL = 8
 _FIRST_HANGUL = "\uac00"
 _DECORATION = "().\ufe0e\ufe0f\u20e3"
@@ -69,7 +69,7 @@ class Labels:
 
     def __post_init__(self) -> None:
         self.is_plain = self.fold is _fold_all
-        self.kinds = {_kind(choice[0]) for choice in self.choices if choice}
+        self.kinds = {_classify_character(choice[0]) for choice in self.choices if choice}
 
     def find(self, token: str) -> str | None:
         """Return the choice that a token names, perhaps with an ending: `B'dir`, `나입니다`."""
@@ -88,12 +88,12 @@ class Labels:
 
     def resembles(self, token: str) -> bool:
         """Say whether a token looks like a label of the same kind: `E`, where A to D are asked."""
-        return len(token) == 1 and token.isalnum() and _kind(token) in self.kinds
+        return len(token) == 1 and token.isalnum() and _classify_character(token) in self.kinds
 
 
 @lru_cache(maxsize=64)
 def read_labels(choices: tuple[str, ...]) -> Labels:
-    """Return the labels of these choices, read as freely as keeps all of them apart."""
+    """Return the labels of these choices, folded as far as they all stay distinct."""
     fold: Callable[[str], str] = compose
     for freer in (_fold_forms, _fold_all):
         if len(set(map(freer, choices))) == len(choices):
@@ -118,7 +118,7 @@ def _strip_label(token: str) -> str:
     return "".join(str(unicodedata.decimal(letter, letter)) for letter in letters)
 
 
-def _kind(character: str) -> tuple[bool, bool, str]:
+def _classify_character(character: str) -> tuple[bool, bool, str]:
     script = unicodedata.name(character, "?").partition(" ")[0]
     return character.isupper(), character.isdecimal(), script
 
@@ -141,7 +141,7 @@ _BEFORE_NUMBER = frozenset({"/", "^", "\u00b1", "\\pm", "\u00d7"})
 _Spelling = tuple[str, ...]
 #: Where an option's text begins and ends among the tokens, and its choice.
 _Span = tuple[int, int, str]
-#: Options by the word with which a text of theirs begins.
+#: Options by the first word of their texts.
 _Openings = dict[str, list[tuple[_Spelling, str]]]
 #: Where a phrase begins and ends among the tokens, and its roles.
 _Phrase = tuple[int, int, int]
@@ -153,7 +153,7 @@ _PLAIN_WORD = re.compile(r"(?<![a-z'\\])[a-z]++(?!')|\d++(?:[.,:]\d++)*")
 
 @lru_cache(maxsize=1024)
 def _list_plain_words(options: tuple[str, ...]) -> list[frozenset[str]]:
-    """Return words of each option without which a text cannot have the option's text."""
+    """Return words of each option that a text must have if it has the option's text."""
     plain = []
     for option in options:
         words = _PLAIN_WORD.findall(option.lower()) if option.isascii() else ()
@@ -212,7 +212,7 @@ def _skip_own_label(
 
 
 def _find_texts(units: Units) -> list[_Span]:
-    """Return where option texts stand among the tokens; the longest wins, and none overlap."""
+    """Return the spans of option texts among the tokens; the longest wins, and none overlap."""
     raw, options = units.raw, units.option_texts
     possible = []
     for option, plain in zip(options, _list_plain_words(options), strict=True):
@@ -235,7 +235,7 @@ def _find_texts(units: Units) -> list[_Span]:
 
 @lru_cache(maxsize=1024)
 def _list_openings(options: tuple[str, ...], labels: Labels) -> _Openings:
-    """Return the options by the words with which a text of theirs may begin."""
+    """Return the options by the words with which their texts may begin."""
     openings: _Openings = {}
     for words, choice in spell_options(options, labels).items():
         for first in _list_forms(words[0]):
@@ -293,8 +293,7 @@ _LETTER_APOSTROPHE = re.compile("'(?<=(?<![A-Za-z])[A-Za-z]')")
 _RARE_BREAK = re.compile("[\r\x0b\x0c\x1c-\x1e]")
 #: What may stand between a label and its own option's text.
 _BEFORE_TEXT = (LABEL_MARKS | CLOSE | OPEN | DASHES | EQUALS) - {","}
-#: How many brackets and marks of emphasis may stand around a label: the work at one place is
-#: bounded.
+#: The maximum number of brackets and marks of emphasis around a label; this bounds the work.
 WRAPS = 6
 #: Line breaks that follow the last unit and, by negative indices, stand before the first.
 MARGIN = 8
@@ -353,7 +352,7 @@ class Units:
         return at
 
     def start(self, at: int) -> int:
-        """Return where a unit begins in the text."""
+        """Return the position in the text at which a unit begins."""
         remainder = "".join(self.pieces[3 * self.places[at] + 2 :])
         return len(self.text.rstrip(WHITE_SPACE)) - len(remainder)
 

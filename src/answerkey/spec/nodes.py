@@ -27,7 +27,7 @@ from answerkey.types import Notice
 Steps = tuple[str | int, ...]
 #: A node of ruamel.yaml, which has no types.
 Source = Any
-#: Json values of a mapping, as JSON or YAML has them.
+#: A mapping with plain values, as JSON or YAML has them.
 Json = dict[str, Any]
 #: A path, or the address of something remote.
 Location = str | Path

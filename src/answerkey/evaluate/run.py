@@ -1,4 +1,4 @@
-"""`run`, `run_matrix` and `score`: from a file, or from tables in memory, to finished runs.
+"""`run`, `run_matrix` and `score`: from a file or tables in memory to finished runs.
 
 First the options of these and of all other functions, as type checkers see them; they are declared
 in `answerkey.options`.
@@ -509,7 +509,7 @@ def _finish(pending: Evaluation, num_other_runs: int) -> Run | AnswerkeyError:
     return finished
 
 
-# `score`: tables in, a run out, nothing written.
+# `score`: from tables in memory to a run in memory.
 
 
 @show_options(ScoreOptions)

@@ -22,8 +22,8 @@ LOCK_NAME = "lock"
 HOLDER_NAME = "holder"
 #: Seconds between two beats of a lock on object storage, and after which a silent holder counts as
 #: gone.
-BEAT = 15.0
-GONE = 90.0
+BEAT_SECONDS = 15.0
+GONE_SECONDS = 90.0
 _MAX_BYTES = 10_000
 #: What a lock on object storage says of the process that has it.
 Holder = Mapping[str, Any]
@@ -144,7 +144,7 @@ class ObjectLock(RunLock):
         is_dead = False
         if note.is_file():
             is_dead = note.read_text(encoding="ascii") == holder.get("token")
-        if holder and not is_dead and _find_age(holder) <= GONE:
+        if holder and not is_dead and _find_age(holder) <= GONE_SECONDS:
             raise self._refuse(holder)
         note.write_text(self._token, encoding="ascii")
         stored = find_object(self._url)
@@ -179,7 +179,7 @@ class ObjectLock(RunLock):
 
     def _beat(self) -> None:
         """Write the lock until it is released, or until another process has it."""
-        while not self._end.wait(BEAT):
+        while not self._end.wait(BEAT_SECONDS):
             with suppress(DataError):  # the store may be there again at the next beat
                 if not self._is_ours(self._read()):
                     self._is_lost = True
@@ -217,8 +217,8 @@ class ObjectLock(RunLock):
             f"{age} s ago"
         )
         hint = (
-            f"wait until it is done; {GONE:.0f} s after it was last heard from, the run can "
-            "be resumed"
+            f"wait until it is done; {GONE_SECONDS:.0f} s after it was last heard from, the run "
+            "can be resumed"
         )
         return RunError("E506", message, where=Place(file=self._url), hint=hint)
 
@@ -226,7 +226,7 @@ class ObjectLock(RunLock):
 def _find_age(holder: Holder) -> float:
     beat = holder.get("beat_at")
     if not isinstance(beat, int | float):
-        return GONE + 1
+        return GONE_SECONDS + 1
     return abs(time.time() - beat)
 
 

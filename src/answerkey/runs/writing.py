@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from answerkey.models.store import CallStore
 
 #: Seconds between two published copies of a journal.
-EVERY = 60.0
+PUBLISH_SECONDS = 60.0
 #: The tables of a task that are in parts.
 TABLES = ("scores", "completions")
 
@@ -485,7 +485,7 @@ class JournalCopies:
         self._thread.join()
 
     def _go_on(self) -> None:
-        while not self._end.wait(EVERY):
+        while not self._end.wait(PUBLISH_SECONDS):
             with suppress(RunError, OSError):  # the next copy, or the end of the run, will tell
                 self.publish()
 

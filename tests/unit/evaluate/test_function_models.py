@@ -273,7 +273,7 @@ def test_rows_are_checked_again_after_an_update_alone(
 ) -> None:
     """Rows that the same version checked and found in order are not checked when a run goes on."""
     with monkeypatch.context() as patched:
-        patched.setitem(manifest.SYSTEM, "answerkey_version", version)
+        patched.setitem(manifest.ENVIRONMENT, "answerkey_version", version)
         stop_in_the_second_chunk(tmp_path / "run")
     stages = []
     ak.resume(tmp_path / "run", model=Asked().say, progress=lambda stage, *_: stages.append(stage))

@@ -1,4 +1,4 @@
-"""The `actions` of a task: what happens to samples after scoring."""
+"""The `actions` of a task, which are applied to samples after scoring."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The `choice_order` of a task: what goes with it, and the metrics that it brings along."""
+"""The `choice_order` of a task: its checks, and the metrics that it adds."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def add_order_metrics(
     steps: Scoring,
     definition: Node,
 ) -> list[ScoringStep]:
-    """Return the steps with the metrics that `choice_order` brings along."""
+    """Return the steps with the metrics that `choice_order` adds."""
     robustness = features.load_choice_order()
     ordered = list(steps)
     for index, step in enumerate(steps):

@@ -1,4 +1,4 @@
-"""Model files, models named by their provider, and adapters become models that can be called."""
+"""Build callable models from model files, provider names and adapters."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class AdapterChoice(Fields):
 
 
 class ValidationContext(Fields):
-    """Which certificates an endpoint may show: the system's, or those of `trusted_ca` (PEM)."""
+    """The certificates that an endpoint may have: the system's, or those of `trusted_ca` (PEM)."""
 
     trusted_ca: Text | None = None
     trust_chain_verification: Literal["verify_trust_chain", "accept_untrusted"] | None = None
@@ -111,7 +111,7 @@ class ProviderConnection(Fields):
 
 
 class PlaceholderConnection(Fields):
-    """A model that is only named: no inference."""
+    """A model that is only named and cannot be called."""
 
     connection_type: Literal["placeholder"]
 
@@ -136,7 +136,7 @@ CONNECTIONS: dict[str, type[Fields]] = {
 
 
 class GenerationFields(Fields):
-    """How a model is to generate."""
+    """The generation parameters of a model."""
 
     temperature: Annotated[Number, Field(ge=0)] | None = None
     top_p: Annotated[Number, Field(ge=0, le=1)] | None = None
@@ -335,7 +335,7 @@ def _read_address(node: Node) -> Address | None:
 
 
 def build_generation(fields: GenerationFields | None, extra_body: Json | None) -> Generation:
-    """Return how a model is to generate; `extra_body` may stand in `generation`, too."""
+    """Return the generation parameters; `extra_body` may be in `generation`, too."""
     parameters: Json = {}
     if fields is not None:
         parameters = fields.model_dump(exclude_none=True)

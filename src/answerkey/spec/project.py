@@ -1,4 +1,4 @@
-"""A file becomes a tree, with included files, environment values and secrets filled in.
+"""Read a file as a tree, with included files, environment values and secrets filled in.
 
 `!include path` and `$ref: path` bring in other files of the project folder; `$V`, `${V}` and `$V/x`
 are values of the environment, or else of `.env`; `<< secrets.NAME >>` is used and never shown.
@@ -25,10 +25,10 @@ from answerkey.spec.nodes import (
     Node,
     ProblemList,
     Steps,
+    find_text_kind,
     from_plain,
-    kind_of,
+    list_keys,
     map_scalars,
-    names_in,
     read_text,
     read_yaml,
     resolve_path,
@@ -98,8 +98,8 @@ class Environment:
                 raise SpecError("E106", message, where=place, hint=hint)
         return re.sub(_NAME, lambda match: self.values[match[1] or match[2]], text)
 
-    def origin_of(self, text: str) -> Origin:
-        """Return whose value this is: the project's only if its files state all of it."""
+    def find_origin(self, text: str) -> Origin:
+        """Return the origin of a value: the project only if its files state all of it."""
         is_projects = self.project_names.issuperset(_find_names(text))
         return "project" if is_projects else "caller"
 
@@ -368,7 +368,7 @@ class Project:
     def _expand(self, path: Steps, node: Node) -> Node:
         """Return a scalar with its environment value filled in."""
         text = node.text or ""
-        if node.style == "include" or kind_of(path) != "plain":
+        if node.style == "include" or find_text_kind(path) != "plain":
             return node
         is_secret = path[:1] == ("secrets",) or may_hold_secret(path)
         try:
@@ -378,7 +378,7 @@ class Project:
             return node
         if expanded == text:
             return node
-        origin = self.environment.origin_of(text)
+        origin = self.environment.find_origin(text)
         if is_secret:
             return node.changed(Secret(expanded, origin))
         # A value that states the whole beginning of an address names its host.
@@ -393,7 +393,7 @@ class Project:
         secrets: Mapping[str, Secret],
     ) -> Node:
         """Return a scalar with `<< secrets.NAME >>` replaced; report one in the wrong place."""
-        if kind_of(path) == "material":
+        if find_text_kind(path) == "material":
             return node
         match = re.fullmatch(_REFERENCE, node.text or "")
         if not match or not may_hold_secret(path):
@@ -404,7 +404,7 @@ class Project:
             return node.changed(secrets[name])
         value = self.environment.values.get(name)
         if value is not None:
-            origin = self.environment.origin_of(f"${name}")
+            origin = self.environment.find_origin(f"${name}")
             return node.changed(Secret(value, origin))
         hint = suggest(name, secrets)
         if hint is None:
@@ -414,8 +414,8 @@ class Project:
 
 
 def may_hold_secret(path: Steps) -> bool:
-    """Return whether a secret may stand here: as a key, a header or an environment value."""
-    *_, above, name = ["", "", *names_in(path)]
+    """Return whether a secret is allowed here: as a key, a header or an environment value."""
+    *_, above, name = ["", "", *list_keys(path)]
     return name == "api_key" or above in {"custom_headers", "environment"}
 
 

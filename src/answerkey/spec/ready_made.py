@@ -56,7 +56,7 @@ _DATASET_COMMENT = (
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """What people need to know of a benchmark; `chance` is the mean of 1/K over its rows.
+    """Facts about a benchmark for readers; `chance` is the mean of 1/K over its rows.
 
     `expected` are published numbers, each with `model`, `value`, `setting` and the address of its
     `source`. The hub gives out a `gated` dataset only to those who accepted its terms.
@@ -117,7 +117,7 @@ class ReadyMade:
 
     @property
     def parameters(self) -> Iterator[tuple[str, object, str]]:
-        """The config values that may be given: key, default, what it is."""
+        """The config values: key, default and description."""
         for entry in to_plain(self.task)["config_spec"]:
             default = entry.get("default_value")
             yield entry["key"], default, entry.get("description", "")
@@ -228,7 +228,7 @@ def _read_form(node: Node) -> Form:
     return Form(how=node.without(*names), **fields)
 
 
-#: What the config values of ready-made tasks are called, and what they are.
+#: The names and descriptions of the config values of ready-made tasks.
 _CONFIG = {
     "dataset": ("Dataset", "A dataset of the run file in place of the one on the hub."),
     "split": ("Split", "Which split of the hub's dataset is asked."),
@@ -247,7 +247,7 @@ _CONFIG = {
 _ORDERS = ("shuffled", "original", "rotations")
 _EXTRACTIONS = ("stated_answer", "first_character", "first_character_literal", "leading_label")
 _LETTERS = "'ABCDEFGHIJKLMNOPQRSTUVWXYZ'"
-#: A line of a prompt that stands for one for each option: `[A. option]`, `[(A) option]`.
+#: A line of a prompt that is repeated for each option: `[A. option]`, `[(A) option]`.
 _OPTION = re.compile(r"\n\[(\W*)A(\W+)option\]")
 _LINE = rf"\n\1{{{{ {_LETTERS}[loop.index0] }}}}\2{{{{ option }}}}\n"
 _PROMPT = """\

@@ -1,4 +1,4 @@
-"""A run file becomes a plan: its task specifications are jobs."""
+"""Build a plan from a run file: each task specification becomes a job."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from answerkey.spec.validation import (
     Text,
     Whole,
     assign_keys,
-    carry_over,
+    replace_old_names,
     validate_node,
 )
 from answerkey.spec.variants import BASE
@@ -86,7 +86,7 @@ class SpecificationFields(SelectionFields):
 
 
 class EvaluationFields(NamedByFile):
-    """What a run evaluates."""
+    """The tasks that a run evaluates."""
 
     config_spec: list[Annotated[Any, part("parameter")]] | None = None
     task_specifications: list[Annotated[Any, part("specification")]]
@@ -97,7 +97,7 @@ class EvaluationFields(NamedByFile):
 
 
 class RunConfigFields(SelectionFields):
-    """How a run is carried out."""
+    """The settings of a run."""
 
     cache_policy: CachePolicy | None = None
     trials_config: TrialsConfigFields | None = None
@@ -122,7 +122,7 @@ class RunFields(Fields):
 
 _SELECTION = set(SelectionFields.model_fields)
 _WITHIN = "in the evaluation"
-#: What a run says of all its tasks.
+#: The settings of a run that apply to all its tasks.
 Common = Mapping[str, Any]
 
 
@@ -168,7 +168,7 @@ def _check_tasks(
 ) -> None:
     """Report config values that no task declares, and what is wrong with tasks that are not run.
 
-    `names` are those that the evaluation declares.
+    The evaluation declares `names`.
     """
     unused = dict(project.tasks)
     for entry in entries:
@@ -182,7 +182,7 @@ def _check_tasks(
 
 
 def _read_run_config(node: Node) -> Json:
-    """Return what a run file says of all its tasks, with `trials` as a node."""
+    """Return the settings of a run file for all its tasks, with `trials` as a node."""
     if node.is_null:
         return {}
     refuse_config(node)
@@ -211,7 +211,7 @@ def _read_evaluation(
             fields_of_task = {"task_key": task.changed(key)}
             entries.append(task.changed(fields_of_task))
         return None, config, entries
-    node = with_key(carry_over(node, "evaluation"))
+    node = with_key(replace_old_names(node, "evaluation"))
     if node.is_map:
         config = resolve(project, node, {}, settings)
         check_references(project, config, ())
@@ -255,7 +255,7 @@ def _build_entry(
     common: Common,
 ) -> list[Job | None]:
     """Return the job of one task specification, and those of its variants."""
-    entry = carry_over(entry, "specification")
+    entry = replace_old_names(entry, "specification")
     written = entry
     if isinstance(entry.field("completions").value, DataTable):
         written = entry.without("completions")  # a table is in no file

@@ -1,4 +1,4 @@
-"""JSON Schema of the files, for editors; made from the models that the loader itself uses."""
+"""JSON Schema of the files, for editors, built from the models of the loader."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _TRUTH = "|".join(
     for word in ("yes", "no", "on", "off", "true", "false", "y", "n", "t", "f")
 )
 
-#: What pydantic calls the bounds of a number that is read by a function first.
+#: The names that pydantic gives to the bounds of a number which a function parses first.
 _BOUNDS = {
     "ge": "minimum",
     "gt": "exclusiveMinimum",
@@ -67,7 +67,7 @@ def schema(kind: FileKind) -> Json:
     models = {model for part in parts.values() for model in part}
     inputs: list[Any] = [(model, "validation") for model in sorted(models, key=str)]
     references, generated = models_json_schema(inputs, by_alias=True)
-    definitions = _loosen(generated["$defs"])
+    definitions = _accept_stand_ins(generated["$defs"])
     for name, part in parts.items():
         options = [references[model, "validation"] for model in part]
         definitions[name] = {"anyOf": [*options, _ELSEWHERE]}
@@ -120,17 +120,17 @@ def _list_parts() -> Mapping[str, list[type[BaseModel]]]:
     }
 
 
-def _loosen(node: Any) -> Any:  # noqa: ANN401 - any piece of a JSON Schema
+def _accept_stand_ins(node: Any) -> Any:  # noqa: ANN401 - any piece of a JSON Schema
     """Return a schema that also accepts what the loader converts to the required value."""
     if isinstance(node, list):
-        return [_loosen(entry) for entry in node]
+        return [_accept_stand_ins(entry) for entry in node]
     if not isinstance(node, dict):
         return node
     if "part" in node:
         return {"$ref": f"#/$defs/{node['part']}"}
     loosened: Json = {}
     for key, value in node.items():
-        loosened[_BOUNDS.get(str(key), str(key))] = _loosen(value)
+        loosened[_BOUNDS.get(str(key), str(key))] = _accept_stand_ins(value)
     stand_ins = _list_stand_ins(loosened)
     return {"anyOf": [loosened, *stand_ins]} if stand_ins else loosened
 

@@ -1,4 +1,4 @@
-"""The fields of task and dataset files, and what those of all files have.
+"""The fields of task and dataset files, and the fields that all files share.
 
 A value with a model of its own is marked as a `part`: the loader validates part by part, so that a
 mistake in one scorer hides no mistake in the next; the JSON Schema puts the parts together again.
@@ -35,7 +35,7 @@ def part(name: str) -> Any:  # noqa: ANN401 - what pydantic's Field returns
 
 
 class Described(Fields):
-    """What every named thing may have."""
+    """The optional fields of everything that has a name."""
 
     key: Key
     display_name: Text | None = None
@@ -45,7 +45,7 @@ class Described(Fields):
 
 
 class NamedByFile(Described):
-    """What has the name of its file as its key, unless it states one."""
+    """A definition whose key is the name of its file unless it states one."""
 
     model_config = ConfigDict(json_schema_extra=lambda schema: schema["required"].remove("key"))
 
@@ -70,7 +70,7 @@ VariantPart = Annotated[Any, part("variant")]
 
 
 class Definition(DesignFields):
-    """What a task asks and how replies are scored."""
+    """The prompt of a task, and how replies are scored."""
 
     type: Literal["benchmark_task", "declarative_task"] = "benchmark_task"
     dataset: DatasetChoice | None = None
@@ -94,7 +94,7 @@ class TaskFields(NamedByFile):
 
 
 class ScorerCommon(Fields):
-    """What every scorer has beside its own fields."""
+    """The fields that every scorer has in addition to its own."""
 
     key: Key | None = None
     purpose: Purpose = "score"
@@ -103,7 +103,7 @@ class ScorerCommon(Fields):
 
 
 class MetricCommon(DesignFields):
-    """What every metric has beside its own fields."""
+    """The fields that every metric has in addition to its own."""
 
     key: Key | None = None
 

@@ -1,4 +1,4 @@
-"""A task's tree becomes a Task with nothing left to look up; every mistake is reported."""
+"""Build a Task from its tree, with nothing left to look up; every mistake is reported."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from answerkey.spec.validation import (
     Fields,
     Part,
     assign_keys,
-    carry_over,
+    replace_old_names,
     report_text,
     validate_node,
 )
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 SCORER = Part("scorer", SCORERS, shapes.ScorerCommon, "Scorer")
 METRIC = Part("metric", METRICS, shapes.MetricCommon, "Metric")
 SOLVER = Part("solver", SOLVERS)
-#: Fields for readers, on which no number depends.
+#: Fields for people, which do not affect any number.
 _WORDS_ONLY = frozenset({"display_name", "description", "long_description"})
 
 
@@ -53,14 +53,14 @@ def build_task(node: Node, config: Config) -> Task | None:
     if not node.is_map:
         node.report("E108", "a task must be a mapping", "it begins with `key: …`")
         return None
-    task = carry_over(node.without("config_spec"), "task")
+    task = replace_old_names(node.without("config_spec"), "task")
     definition = task.field("definition")
     choice = definition.field("dataset")
     if choice.text and find_whole(choice.text):
         # `dataset: << config.x >>` is short for `dataset: {key: << config.x >>}`.
-        mapping = choice.changed({}).having("key", choice)
-        definition = definition.having("dataset", mapping)
-        task = task.having("definition", definition)
+        mapping = choice.changed({}).with_entry("key", choice)
+        definition = definition.with_entry("dataset", mapping)
+        task = task.with_entry("definition", definition)
     if not config.is_read:
         return _build(task, config, {})
     columns = config.of_type("dataset_column")
@@ -91,10 +91,10 @@ def _build(
     fields = validate_node(shapes.TaskFields, node, "the task")
     if "definition" not in node.entries:
         return None
-    definition = carry_over(node.entries["definition"], "definition")
-    choice = carry_over(definition.field("dataset"), "dataset choice")
+    definition = replace_old_names(node.entries["definition"], "definition")
+    choice = replace_old_names(definition.field("dataset"), "dataset choice")
     if not choice.is_null:
-        definition = definition.having("dataset", choice)
+        definition = definition.with_entry("dataset", choice)
     parts = validate_node(shapes.Definition, definition, "`definition`")
     design = Design()
     if parts is not None:
@@ -271,7 +271,7 @@ def _build_solver(node: Node) -> tuple[Solver | None, object]:
 
 
 def build_design(fields: shapes.DesignFields, base: Design) -> Design:
-    """Return the design of a task or of a metric; what it leaves out is that of `base`."""
+    """Return the design of a task or of a metric; missing fields are those of `base`."""
     design = base
     columns = fields.group_by
     if isinstance(columns, str):
@@ -312,7 +312,7 @@ def _build_scoring(
     parts: dict[int, ReadPart] = {}
     listed: dict[int, list[ReadPart]] = {}
     for index, written in enumerate(node.items):
-        entry = carry_over(written, "scorer")
+        entry = replace_old_names(written, "scorer")
         part = _read_scorer(entry, index)
         nodes: Sequence[Node] = entry.field("metrics").items
         if part is not None:

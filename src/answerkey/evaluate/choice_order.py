@@ -58,7 +58,7 @@ def read_order(cell: object, labels: Sequence[str], place: Place) -> Places:
     if sorted(names) == numbers and sorted(labels) != numbers:
         return tuple(map(int, names))
     if sorted(names) != sorted(labels):
-        message = f"`{ORDER_COLUMN}` is {cell!r}, which is no order of the choices {list(labels)!r}"
+        message = f"`{ORDER_COLUMN}` is {cell!r}, not an order of the choices {list(labels)!r}"
         hint = "name every choice once: at each place the one that its option has in the dataset"
         raise DataError("E209", message, where=place, hint=hint)
     return tuple(list(labels).index(name) for name in names)

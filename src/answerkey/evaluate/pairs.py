@@ -238,7 +238,7 @@ def label_runs(
     for label, run in labelled.items():
         if run.status != "complete":
             message = f"`{label}` is {run.status}: a share of the rest says nothing about the whole"
-            hint = f"`answerkey show {run.path}` says what is missing, and how to go on"
+            hint = f"`answerkey show {run.path}` says what is missing, and how to continue"
             where = Place(file=str(run.path)) if run.path else None
             raise RunError("E508", message, where=where, hint=hint)
     return labelled

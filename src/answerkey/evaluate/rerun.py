@@ -174,7 +174,7 @@ def _refuse_inherited(options: Entry, fixed: Collection[str]) -> None:
     """Raise E119 for an option that belongs to the old run."""
     for name, value in options.items():
         if value is not None and name in fixed:
-            message = f"`{name}` cannot be chosen: it is that of the old run"
+            message = f"`{name}` cannot be changed: the old run has fixed it"
             hint = "leave it out, or start a new run with `answerkey run`"
             raise SpecError("E119", message, hint=hint)
 
@@ -222,7 +222,7 @@ def _choose_tasks(
             notice = Notice(
                 f"task `{key}` would send other prompts now; these completions answer the old ones",
                 where=new.place("definition", "solver"),
-                hint="`answerkey run` calls the model anew",
+                hint="`answerkey run` calls the model again",
             )
             notices.append(notice)
     if not chosen:
@@ -361,7 +361,7 @@ def resume_matrix(
         undo.pop_all()
     for place in siblings:
         if place not in places:
-            message = f"`{place}` is gone, or was never begun: no model was called then"
+            message = f"`{place}` is gone or was never started: no model has been called"
             lost = RunError("E507", message, hint="start it again with `answerkey run`")
             members.append(MatrixMember(place.name, place, lost))
     return finish_together(parent, members, display)
@@ -494,9 +494,7 @@ def _open_rescored_again(
     path = str(origin["path"])
     old = load_run(path) if is_run(find_place(path)) else None
     if old is None or old.manifest.get("started_at") != origin["started_at"]:
-        message = (
-            f"the run cannot be resumed: `{path}` is not the run any more that it scores again"
-        )
+        message = f"the run cannot be resumed: `{path}` is no longer the run that it rescores"
         raise RunError("E507", message, hint="start again with `answerkey rescore`")
     tasks = {key: task_from_source(source["task"]) for key, source in sources.items()}
     return _open_rescored(old, tasks, manifest.get("file"), options)

@@ -244,7 +244,7 @@ def read_plan(
     """Load a run or task file; raise all its errors at once, and E118 for untrusted code."""
     source: object = path
     if not isinstance(source, Task | Mapping | str | Path):
-        message = f"a task, a task file or a data file is needed, not a {type(source).__name__}"
+        message = f"expected a task, a task file or a data file, not a {type(source).__name__}"
         hint = "for a table: `ak.score(ak.mcqa(question=…, options=…, truth=…), table, model=…)`"
         raise SpecError("E119", message, hint=hint)
     plan = load_plan(path, options, is_callers=is_callers)

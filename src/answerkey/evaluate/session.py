@@ -107,7 +107,7 @@ class Session:
             message = f"stopped: {invalid} of the first {count} completions are INVALID"
             hint = (
                 "`--dry-run` shows the prompt: does it ask for the letter alone, and is "
-                "`max_tokens` large enough? `--no-stop-on-nonsense` starts a run that goes on"
+                "`max_tokens` large enough? `--no-stop-on-nonsense` starts a run that does not stop"
             )
             raise SolverError("E305", message, hint=hint)
 

@@ -24,14 +24,14 @@ from answerkey.reader.names import Named, read_names
 from answerkey.reader.statements import Findings, Weight, follow
 from answerkey.reader.units import Units
 
-# Thoughts, channels and turns of a conversation: where the answer may stand in the raw text.
+# Thoughts, channels and turns of a conversation: where in the raw text the answer may be.
 
 #: Where a passage begins and ends.
 _Span = tuple[int, int]
 _THOUGHTS = (
     "think|thinking|thoughts?|reasoning|reflection|scratchpad|analysis|seed:think|longcat_think"
 )
-#: What opens a thought, in a form that Python and RE2 read alike.
+#: The opening of a thought, as a pattern with the same meaning in Python and RE2.
 _OPENING = (
     rf"<(?:{_THOUGHTS})\s?>|\[think(?:ing)?\]|<\|(?:start_)?think(?:ing)?\|>"
     "|\u25c1think\u25b7|<unused94>|<[|]inner_prefix[|]>"
@@ -61,7 +61,7 @@ _TAGLESS_THOUGHT = re.compile("(?:assistant)?(?:analysis|commentary)(?=[A-Z\"'])
 _TAGLESS_CHANNEL = re.compile("assistant(?:analysis|commentary|final)")
 
 _BLANKS = f"[{re.escape(WHITE_SPACE)}]*"
-#: How a text begins that begins with a thought, in a form that Python and RE2 read alike.
+#: The beginning of a text that begins with a thought, also with the same meaning in RE2.
 THOUGHT_BEGIN = (
     rf"^{_BLANKS}(?:(?i:<\|im_start\|>assistant){_BLANKS})?(?:(?i:{_OPENING}|<\|channel>"
     r"|(?:<\|start\|>assistant)?<\|channel\|>)|(?:assistant)?(?:analysis|commentary)[A-Z\"'])"
@@ -151,8 +151,8 @@ def _read_tagless_channels(text: str, begin: int) -> _Frames:
 def find_parts(text: str) -> list[_Span] | None:
     """Return the parts of a text that may state its answer, the first to be read first.
 
-    None when its thought is never closed. What was said before a thought is read after what follows
-    it.
+    None when its thought is never closed. Text before a thought is read after the text that
+    follows it.
     """
     frames = _read_frames(text)
     if frames is None:
@@ -194,7 +194,7 @@ def split_thoughts(text: str) -> tuple[str, str] | None:
 
     A thought stands between its tokens, or before a closing one whose opening one was in the
     prompt. One that is never closed takes the rest of the text, unless text precedes it.
-    White space before what is said is left out.
+    White space before the answer is left out.
     """
     text = text.lstrip(WHITE_SPACE)
     frames = _read_frames(text)
@@ -203,7 +203,7 @@ def split_thoughts(text: str) -> tuple[str, str] | None:
     answer = _join_first_turn(text, frames)
     thoughts = frames.thoughts
     if frames.open_at is not None and answer:
-        # A token that is only spoken of; another may have parted what follows it.
+        # The text only mentions this token, so it opens no thought.
         thoughts = [thought for thought in thoughts if thought[0] < frames.open_at]
         answer += text[frames.open_at :]
     if not thoughts:
@@ -397,7 +397,7 @@ def _find_close(units: Units, at: int, opening: str, closing: str) -> int:
 
 
 def _follow_markup(units: Units, at: int, end: int) -> Named | None:
-    """Return what stands between the markup and what closes it at `end`."""
+    """Return what is named between the markup and its end."""
     target = follow(units, at + 1, is_linked=True)
     if target is None or target.is_negated:
         return None
@@ -407,7 +407,7 @@ def _follow_markup(units: Units, at: int, end: int) -> Named | None:
 
 
 def _read_box(units: Units, at: int, findings: Findings) -> None:
-    """Note what stands in a box, unless the label is part of a formula."""
+    """Note what a box states, unless its label is part of a formula."""
     end = _find_close(units, at + 1, "{", "}")
     target = _follow_markup(units, at, end)
     if target is None:

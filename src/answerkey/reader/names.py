@@ -112,13 +112,13 @@ def _is_tail(units: Units, position: int) -> bool:
     return before in HYPHENS and not units.gaps[position - 1] and is_word(units, position - 2)
 
 
-def stands(units: Units, position: int, at: int) -> bool:
+def is_separate(units: Units, position: int, at: int) -> bool:
     """Say whether a label is set off from what follows it and its wrapping, which is at `at`."""
     if is_end(units, at) or position in units.text_ends:
         return True
-    is_called = _is_called(units, position)
+    is_called = _has_option_word(units, position)
     if not is_word(units, at):
-        return _stands_before(units, position, at, is_called=is_called)
+        return _is_label_before_mark(units, position, at, is_called=is_called)
     if not units.gaps[at] and units.words[at - 1] not in ROUND_CLOSE:
         return _may_touch(units, position, at)
     if at > position + 1 and units.words[at - 1] != "_":
@@ -126,15 +126,15 @@ def stands(units: Units, position: int, at: int) -> bool:
     return is_called or _may_follow(units, position, at)
 
 
-def _stands_before(units: Units, position: int, at: int, *, is_called: bool) -> bool:
+def _is_label_before_mark(units: Units, position: int, at: int, *, is_called: bool) -> bool:
     """Say whether the mark after a label leaves it a label."""
     if is_called:
         return units.words[at] not in CHANGING
     return not (_is_article(units, position, at) if units.gaps[at] else _changes_meaning(units, at))
 
 
-def _is_called(units: Units, position: int) -> bool:
-    """Say whether an option word stands before a label: `option B`."""
+def _has_option_word(units: Units, position: int) -> bool:
+    """Say whether an option word comes before a label: `option B`."""
     is_option = position > 0 and units.roles[position - 1] & OPTION
     return bool(is_option) and not units.token(position).islower()
 
@@ -198,7 +198,7 @@ def _find_joined(units: Units, end: int) -> int | None:
     if joined is None:
         return None
     at = close_label(units, joined)
-    if not stands(units, joined, at):
+    if not is_separate(units, joined, at):
         # `A, C 三项`: whatever the word is, the letter is not a word of a sentence.
         is_letter = further == end + 1 and units.token(joined).isupper()
         return joined if is_letter else None
@@ -207,7 +207,7 @@ def _find_joined(units: Units, end: int) -> int | None:
 
 
 def _is_range(units: Units, at: int) -> bool:
-    """Say whether a dash without spaces stands here: `A-C`."""
+    """Say whether there is a dash without spaces here: `A-C`."""
     return units.words[at] in DASHES and not units.gaps[at] and not units.gaps[at + 1]
 
 
@@ -294,7 +294,7 @@ def _read_names_at(units: Units, position: int) -> Named | None:
         last = further
         end = close_label(units, further)
         choices.append(units.labels[last])
-    if not stands(units, last, end):
+    if not is_separate(units, last, end):
         return None
     names = Named(tuple(dict.fromkeys(map(str, choices))), position, end)
     names.is_wrapped = end > units.text_ends.get(last, last + 1)

@@ -1,4 +1,4 @@
-"""The extraction rule `stated_answer`: the answer that a text states, wherever it stands."""
+"""The extraction rule `stated_answer`: the answer that a text states anywhere."""
 
 from __future__ import annotations
 
@@ -167,13 +167,13 @@ def _find_mentioned_answer(units: Units, findings: Findings) -> Statement | None
     answers = answers or [place for place in places if _is_bold(units, place)]
     if not answers:
         labels = [place for place in places if not _is_text(place)]
-        answers = [place for place in labels[-1:] if _concludes_sentence(units, place)]
+        answers = [place for place in labels[-1:] if _settles_on_label(units, place)]
     choices = {place.choices for place in answers}
     return answers[-1] if len(choices) == 1 and () not in choices else None
 
 
-def _concludes_sentence(units: Units, place: Statement, *, is_last: bool = False) -> bool:
-    """Say whether a sentence without doubt ends in this label: it is set off, or the only one."""
+def _settles_on_label(units: Units, place: Statement, *, is_last: bool = False) -> bool:
+    """Say whether a sentence settles on a label without doubt: it is set off, or the only one."""
     begin, end = _find_sentence(units, place.begin, place.end)
     if not _is_plain(units, place, begin, end) or not _is_mention(units, place.begin):
         return False
@@ -287,12 +287,10 @@ def _opens(units: Units, place: Statement) -> bool:
         return False
     if _asks_question(units) or units.roles[end + 1] & _DOUBT:
         return False
-    return (
-        mark not in COMMAS or bool(units.roles[end + 1] & AFTER) or _says_nothing_else(units, end)
-    )
+    return mark not in COMMAS or bool(units.roles[end + 1] & AFTER) or _is_whole_reply(units, end)
 
 
-def _says_nothing_else(units: Units, end: int) -> bool:
+def _is_whole_reply(units: Units, end: int) -> bool:
     """Say whether a reply consists of one option text, as in `No, it is not`."""
     is_short = units.size <= _SHORTEST and len(units.options) == 1
     return is_short and not units.plays(end, units.size, REFUSE)
@@ -309,10 +307,8 @@ def _concludes(units: Units, place: Statement) -> bool:
         return False
     if _is_text(place) and _describes_label(units, before):
         return False
-    is_introduced = _is_introduced_text if _is_text(place) else _is_introduced_label
-    return (
-        is_introduced(units, place, before) and read_context(units, place.begin) is Context.ASSERTED
-    )
+    is_stated = _is_introduced_text if _is_text(place) else _is_introduced_label
+    return is_stated(units, place, before) and read_context(units, place.begin) is Context.ASSERTED
 
 
 def _describes_label(units: Units, verb: int) -> bool:
@@ -341,7 +337,7 @@ def _has_alternative(units: Units, begin: int, end: int) -> bool:
 
 
 def _is_introduced_label(units: Units, place: Statement, before: int) -> bool:
-    """Say whether a verb or a mark introduces a label, or its sentence concludes with it."""
+    """Say whether a verb or a mark introduces a label, or its sentence settles on it."""
     word = units.words[before]
     if word in COLONS and units.plays(before - _BACK, before, WRONG | DROP | NONE):
         return False  # `This one is wrong: option C.`
@@ -352,7 +348,7 @@ def _is_introduced_label(units: Units, place: Statement, before: int) -> bool:
     if word in SENTENCE_ENDS:
         is_free = word != BREAK and units.labels[before - 1] is None
         return is_free and _is_sentence(units, place)
-    return _concludes_sentence(units, place, is_last=True)
+    return _settles_on_label(units, place, is_last=True)
 
 
 def _is_one_of_several(units: Units, mark: int) -> bool:
@@ -628,7 +624,7 @@ def _is_mention(units: Units, at: int) -> bool:
 
 
 def _is_argument(units: Units, at: int) -> bool:
-    """Say whether a letter stands in the brackets of a function: `f(A)`."""
+    """Say whether a letter is the argument of a function: `f(A)`."""
     return units.words[at - 1] == "(" and not units.gaps[at - 1] and is_word(units, at - 2)
 
 
@@ -687,7 +683,7 @@ def _is_quoted(units: Units, decision: Decision, _findings: Findings) -> bool:
     is_closed = not QUOTES.isdisjoint(units.words[end - 1 : end + _QUOTE])
     is_whole = begin <= _QUOTE and units.size <= end + _QUOTE
     if is_object(units) or is_whole or end == begin + 1:
-        return False  # the whole text, or the answer alone, may stand in quotes
+        return False  # the whole text, or just the answer, may be in quotes
     if is_opened and (is_closed or units.plays(begin - 2 * _BACK, begin, SAYS | IF)):
         return True
     return is_closed and units.plays(end, end + _BACK, SAYS | IF)
@@ -909,7 +905,7 @@ def _simplify_options(options: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _read_part(text: str, labels: Labels, options: tuple[str, ...], offset: int) -> Reading:
-    """Return what a turn states before it goes on with a question of its own."""
+    """Return what a turn states before it continues with a question of its own."""
     units = split_units(text, labels, options)
     layout = lay_out(units)
     questions = find_questions(units, layout)

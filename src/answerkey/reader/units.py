@@ -1,7 +1,7 @@
 """A text in units: words, phrases, marks and option texts, each with its role or its choice.
 
 The full text of an option is one unit, whatever words it has: `No`, `not before noon` and
-`A and B` say nothing beside naming their option. A label that stands before its own option's text
+`A and B` only name their option. A label that stands before its own option's text
 takes the text with it.
 """
 
@@ -57,7 +57,7 @@ _BOXED_LETTERS = {
 
 @dataclass(eq=False)
 class Labels:
-    """The choices by what may be written for them; `fold` gives a token the form of the keys.
+    """The choices by their spellings; `fold` converts a token to the form of the keys.
 
     `is_plain`: neither case nor typography tells two choices apart. `kinds` are those of the
     characters that the choices begin with.
@@ -126,7 +126,7 @@ def _classify_character(character: str) -> tuple[bool, bool, str]:
 # The texts of the options, and where a completion writes one of them in full.
 
 _AFTER_LABEL = LABEL_MARKS | CLOSE
-#: Every dash in an option's text, and in what is compared with it.
+#: Stands for every dash in an option's text and in the texts compared with it.
 _MINUS = "-"
 KOREAN_VERBS = (
     "\uc785\ub2c8\ub2e4",
@@ -147,7 +147,7 @@ _Openings = dict[str, list[tuple[_Spelling, str]]]
 _Phrase = tuple[int, int, int]
 
 _ARTICLES = frozenset({"a", "an", "the"})
-#: Words and numbers that are spelled alike wherever they stand.
+#: Words and numbers that are spelled the same everywhere.
 _PLAIN_WORD = re.compile(r"(?<![a-z'\\])[a-z]++(?!')|\d++(?:[.,:]\d++)*")
 
 
@@ -253,7 +253,7 @@ def _list_forms(word: str) -> Iterable[str]:
 
 
 def list_places(words: list[str], word: str) -> Iterator[int]:
-    """Yield where a word stands among others."""
+    """Yield the positions of a word in a list of words."""
     at = -1
     for _ in range(words.count(word)):
         at = words.index(word, at + 1)
@@ -261,7 +261,7 @@ def list_places(words: list[str], word: str) -> Iterator[int]:
 
 
 def _match(raw: list[str], begin: int, words: _Spelling) -> int:
-    """Return where the words end that begin here, ignoring emphasis; 0 if others stand here."""
+    """Return where these words, which begin here, end, ignoring emphasis; 0 for other words."""
     at = begin + 1
     last = min(begin + 2 * len(words), len(raw))
     for word in words[1:]:
@@ -301,13 +301,13 @@ MARGIN = 8
 
 @dataclass(slots=True)
 class Units:
-    """Lists of words, roles, the choices that are named, and the spaces before each.
+    """The units of a text, as lists of their words, roles, named choices and spaces before them.
 
     Behind the `size` units there is a margin of line breaks.
 
     A unit is a token, a phrase, or the full text of an option; the word of the last two is empty.
     `options` has the choices of option texts by their unit, an empty one if several options have
-    that text. `text_ends` says of labels that stand before their own option's text where it ends.
+    that text. `text_ends` has, for labels before their own option's text, where that text ends.
     `marked` are the units that play a role of `MARKED` or name a choice, `named` those that name
     one. `raw` holds the words of all tokens, `places` where each unit begins among them, and where
     the last one ends; `known` are these words, each once. `pieces` are three for each token:
@@ -330,7 +330,7 @@ class Units:
     named: list[int] = field(default_factory=list)
     options: dict[int, str] = field(default_factory=dict)
     text_ends: dict[int, int] = field(default_factory=dict)
-    #: What `read_names` found, by the place of the first label.
+    #: The results of `read_names`, by the position of the first label.
     names: dict[int, object] = field(default_factory=dict)
 
     def plays(self, begin: int, end: int, roles: int) -> bool:
@@ -357,7 +357,7 @@ class Units:
         return len(self.text.rstrip(WHITE_SPACE)) - len(remainder)
 
     def span(self, begin: int, end: int) -> tuple[int, int]:
-        """Return where the units from `begin` to `end` stand in the text."""
+        """Return the span in the text of the units from `begin` to `end`."""
         first = self.start(begin)
         pieces = self.pieces[3 * self.places[begin] + 2 : 3 * self.places[end]]
         return first, first + len("".join(pieces))
@@ -453,7 +453,7 @@ def _join_tokens(units: Units, texts: Sequence[_Span], phrases: Sequence[_Phrase
 def _find_phrases(units: Units, spellings: list[str]) -> list[_Phrase]:
     """Return where phrases begin and end, and their roles; the longest wins, and none overlap.
 
-    A phrase does not end with a capital label: `é A` is none with an article.
+    A phrase does not end with a capital label: in `é A`, the `A` is not an article.
     """
     pairs = list(map(load_lexicon().phrases.get, pairwise(spellings)))
     phrases: list[_Phrase] = []

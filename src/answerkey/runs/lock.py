@@ -64,7 +64,7 @@ class FolderLock(RunLock):
         except OSError as error:
             place = Place(file=str(self._file))
             message = f"cannot lock `{folder}`: {error}"
-            hint = "check the free space and the rights of the folder"
+            hint = "check the free space and the permissions of the folder"
             raise RunError("E502", message, where=place, hint=hint) from error
 
     def close(self) -> None:

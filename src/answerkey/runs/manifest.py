@@ -392,7 +392,7 @@ def require_shape(
         problem = _describe(error)
         hint = "the run folder is damaged, or answerkey did not write it"
         raise RunError(
-            "E503", f"`{file}` is not as a run writes it: {problem}", hint=hint
+            "E503", f"`{file}` is not a valid file of a run: {problem}", hint=hint
         ) from None
 
 

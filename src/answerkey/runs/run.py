@@ -531,7 +531,7 @@ class _TaskReader(NamedTuple):
     values: Values
 
     def read(self, entry: Json) -> TaskRun:
-        """Return a task with its repetitions, as far as they are finished."""
+        """Return a task with its finished repetitions."""
         base = f"tasks/{entry['key']}"
         task = self._read_folder(entry, base, base)
         if entry.get("counts") is not None:

@@ -420,7 +420,7 @@ class FolderStore(RunStore):
 
 @dataclass(frozen=True)
 class ObjectStore(RunStore):
-    """A run on object storage: every file is an object, with the very bytes of a file in a folder.
+    """A run on object storage: every file is an object with the same bytes as in a folder.
 
     A file that cannot be read, or has changed since it was found, is E509.
     """

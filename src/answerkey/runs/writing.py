@@ -329,7 +329,7 @@ class RunWriter:
     ) -> Run:
         """Finish the run: complete each task's entry, set the status, and return the run as read.
 
-        `conclude` sees the run as it will be, and says what else stands in `run.json`.
+        `conclude` sees the finished run, and returns further entries of `run.json`.
         """
         self._end(status, changes)
         self.manifest = json.loads(json.dumps(self.manifest))  # as a reader has it
@@ -436,7 +436,7 @@ def unify_parts(store: RunStore, folder: str) -> None:
                 frame = join_parts([common, store.read_rows(part)])
                 store.write_frame(part.name, frame)
     except pl.exceptions.PolarsError as error:
-        message = f"the parts in `{store.show(folder)}` cannot be given one form: {error}"
+        message = f"the parts in `{store.show(folder)}` cannot be given the same schema: {error}"
         raise RunError("E502", message, hint="let the scorer give values of one type") from error
 
 
@@ -505,7 +505,7 @@ def bring_journal(store: ObjectStore) -> int:
     """Fetch the published copy of a journal and merge it with the one on this machine, if any.
 
     Return how many records were lost in merging; losses of a sole copy are reported when it is
-    opened. E503 when it is damaged, E509 when it cannot be had.
+    opened. E503 if it is damaged, E509 if it cannot be fetched.
     """
     from answerkey.models.store import CallStore
 

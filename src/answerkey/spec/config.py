@@ -252,7 +252,7 @@ def refuse_config(node: Node) -> None:
         if scalar.text is None or find_text_kind(path) not in {"plain", "template"}:
             continue
         for name in find_config_names(scalar.text):
-            hint = "config values stand in tasks and in task specifications"
+            hint = "config values can only be used in tasks and task specifications"
             scalar.report("E110", f"no config value `{name}` is known here", hint)
 
 

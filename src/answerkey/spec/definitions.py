@@ -115,7 +115,7 @@ def open_task(
 
     if key in list_ready_made():
         ready = load_ready_made(key, project.problems)
-        return ready.task, add_ready_made_datasets(project, ready, settings)
+        return ready.task, add_datasets(project, ready, settings)
     if not project.is_faulty and "<<" not in key:
         hint = advise(key, project.tasks, "tasks")
         entry.entries["task_key"].report("E113", f"task `{key}` is not defined", hint)
@@ -293,7 +293,7 @@ def find_model(
     return model
 
 
-def add_ready_made_datasets(
+def add_datasets(
     project: Project,
     ready: ReadyMade,
     settings: Settings,

@@ -627,7 +627,7 @@ class _Builder:
         text = source.value
         half = _SURROGATE.search(text)
         if half is not None:  # an escape can write it, no file can hold it
-            message = f"`\\u{ord(half[0]):04x}` is half of a surrogate pair, which is no character"
+            message = f"`\\u{ord(half[0]):04x}` is half of a surrogate pair, not a character"
             raise SpecError("E102", message, where=place, hint="write the character itself")
         style = source.style or ""
         if kind == INCLUDE_TAG:

@@ -273,7 +273,7 @@ def _open(
     except AnswerkeyError as error:
         if error.code != "E102" or is_yaml:
             raise
-    message = f"`{file}` is no YAML file, and its ending names no format of data"
+    message = f"`{file}` is not a YAML file, and its ending is not that of a data format"
     hint = f"endings of data files: {listing(FORMATS)}"
     raise DataError("E201", message, where=Place(file=str(file)), hint=hint)
 
@@ -312,7 +312,7 @@ def _plan_ready_made(project: Project, name: str, settings: Settings) -> Plan:
     from answerkey.spec.ready_made import load_ready_made
 
     ready = load_ready_made(name, project.problems)
-    settings = definitions.add_ready_made_datasets(project, ready, settings)
+    settings = definitions.add_datasets(project, ready, settings)
     open_given_dataset(project)
     plan = _plan_task(project, ready.task, settings)
     return replace(plan, key=name, display_name=ready.about.title)

@@ -87,7 +87,7 @@ class Environment:
             return text
         for name in _find_names(text):
             if SECRET_NAME.search(name) and not may_hold_secret:
-                message = f"`{name}` looks like a secret, and may not stand here"
+                message = f"`{name}` looks like a secret, which is not allowed here"
                 raise SpecError("E117", message, where=place, hint=_PLACES)
             if name not in self.values:
                 hint = f"set it in the environment or in `.env`: `{name}=…`"
@@ -269,7 +269,7 @@ class Inclusion:
         if real in trail:
             circle = (*trail[trail.index(real) :], real)
             names = [f"`{step.name}`" for step in circle]
-            message = f"`$ref` goes in a circle: {' → '.join(names)}"
+            message = f"`$ref` refers to itself: {' → '.join(names)}"
             raise SpecError("E105", message, where=place)
         if real not in self._trees:
             if len(self._trees) >= MAX_FILES:
@@ -397,7 +397,7 @@ class Project:
             return node
         match = re.fullmatch(_REFERENCE, node.text or "")
         if not match or not may_hold_secret(path):
-            node.report("E117", "`<< secrets.… >>` may not stand here", _PLACES)
+            node.report("E117", "`<< secrets.… >>` is not allowed here", _PLACES)
             return node
         name = match[1]
         if name in secrets:

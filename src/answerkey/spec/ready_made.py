@@ -437,7 +437,7 @@ def _describe_raw_files(
                 problems.notice(message, Place(file=str(location)), hint)
             return node
         seen = seen or sorted(columns)
-    message = f"`--dataset {location}` is no data of `{ready.name}` in a form that is known"
+    message = f"`--dataset {location}` has no known form of the data of `{ready.name}`"
     if seen:
         message += f" (columns: {listing(seen)})"
     forms = "; ".join(form.description for form in ready.forms)

@@ -87,7 +87,7 @@ def write_schema(kind: FileKind) -> str:
 
 @cache
 def _list_parts() -> Mapping[str, list[type[BaseModel]]]:
-    """Return the models that may stand at each part."""
+    """Return the possible models of each part."""
 
     def list_kinds(part: Part) -> list[type[BaseModel]]:
         return [part.model(kind) for kind in part.registry]

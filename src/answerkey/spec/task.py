@@ -401,7 +401,7 @@ def _list_default_metrics(
         entry.report("E108", f"a `{fields.type}` scorer needs `metrics`", hint)
     if listed.is_list:
         if defaults and fields.purpose == "score":
-            message = "a scorer has no metrics: the run will have no number of it"
+            message = "a scorer has no metrics: the run will have no number from it"
             hint = "leave `metrics` out to get the usual ones"
             entry.problems.notice(message, listed.place, hint)
         return []

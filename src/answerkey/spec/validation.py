@@ -388,7 +388,7 @@ def _shorten(value: object) -> str:
 
 
 def keys_at(model: type[BaseModel], loc: Sequence[str | int]) -> set[str]:
-    """Return the keys that may stand at a location of a model."""
+    """Return the keys that are allowed at a location of a model."""
     models = {model}
     for step in loc:
         inner: set[type[BaseModel]] = set()
@@ -443,7 +443,7 @@ FOREIGN_KEYS: dict[str, str] = {
     "integrations": "keys of providers come from the environment: leave it out",
     "postprocessor": "the scorer reads the completion as it is: "
     "use `extraction`, or a `python` scorer",
-    "secrets": "secrets stand at the top of the run file, beside `models`",
+    "secrets": "secrets belong at the top of the run file, next to `models`",
     "system_task": "the platform's own tasks are not here: write `type: benchmark_task` with "
     "`scorers`, or run a ready-made task (`answerkey tasks` lists them)",
 }

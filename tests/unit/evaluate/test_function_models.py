@@ -317,7 +317,7 @@ def test_a_run_goes_on_with_the_function_it_was_started_with(tmp_path: Path, cal
         ak.resume(tmp_path / "run", model=Asked().say)
     called = call("resume", tmp_path / "run")
     assert (called.code, "E507" in called.err, "Python function" in called.err) == (2, True, True)
-    with pytest.raises(ak.SpecError, match="`model` cannot be chosen"):
+    with pytest.raises(ak.SpecError, match="`model` cannot be changed"):
         ak.resume(tmp_path / "run", model="builtin/random")
 
 

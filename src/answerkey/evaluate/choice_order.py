@@ -1,4 +1,4 @@
-"""A dataset whose samples are shown in several orders of their options: one row for each order.
+"""A dataset whose samples are shown with their options in several orders: one row for each order.
 
 A row in the order of the file has the sample's own id, the others `<id>~1`, `<id>~2`, …; where each
 sample is shown once, all rows have the ids of their samples. Recorded completions say in the column
@@ -41,7 +41,7 @@ def _list_bases(table: Samples) -> list[str]:
 
 
 def read_order(cell: object, labels: Sequence[str], place: Place) -> Places:
-    """Return the places of the options in the dataset; null is the order of the dataset."""
+    """Return the positions of the options in the dataset; null means the order of the dataset."""
     if cell is None or cell in ("", []):
         return tuple(range(len(labels)))
     entries = cell
@@ -58,7 +58,7 @@ def read_order(cell: object, labels: Sequence[str], place: Place) -> Places:
     if sorted(names) == numbers and sorted(labels) != numbers:
         return tuple(map(int, names))
     if sorted(names) != sorted(labels):
-        message = f"`{ORDER_COLUMN}` is {cell!r}, which is no order of the choices {list(labels)!r}"
+        message = f"`{ORDER_COLUMN}` is {cell!r}, not an order of the choices {list(labels)!r}"
         hint = "name every choice once: at each place the one that its option has in the dataset"
         raise DataError("E209", message, where=place, hint=hint)
     return tuple(list(labels).index(name) for name in names)
@@ -82,7 +82,7 @@ Labels = tuple[str, ...]
 
 @dataclass(frozen=True)
 class OrderedRows(RowsOver):
-    """The rows of a dataset, each as often as its options are shown in another order."""
+    """The rows of a dataset, repeated for each order in which their options are shown."""
 
     plan: pl.DataFrame
     labels: tuple[Labels, ...]
@@ -102,7 +102,7 @@ class OrderedRows(RowsOver):
         return self._cut(self.plan[positions])
 
     def _cut(self, plan: pl.DataFrame) -> Self:
-        """Return some rows, with only those rows of the file that they come from."""
+        """Return the rows of a part of the plan, with only the rows of the file that they need."""
         if not plan.height:
             return replace(self, rows=self.rows.slice(0, 0), plan=plan)
         first = int(plan["row"][0])
@@ -164,7 +164,7 @@ class OrderedRows(RowsOver):
 
 @dataclass(frozen=True)
 class OrderedDataset(Dataset):
-    """A dataset in several orders; `base` is the one that it is made of."""
+    """A dataset with its options in several orders; `base` is the original dataset."""
 
     base: Dataset = field(kw_only=True)
 
@@ -202,7 +202,7 @@ class OrderedDataset(Dataset):
             start = stop
 
     def without_rows(self) -> Self:
-        """Return what is known of the dataset, without its rows."""
+        """Return the description of the dataset, without its rows."""
         return replace(super().without_rows(), base=self.base.without_rows())
 
 
@@ -288,12 +288,12 @@ def _plan_orders(
     return pl.concat(parts), tuple(label_sets)
 
 
-#: By sample the orders in which it was shown, as recorded completions write them, and where.
+#: The orders in which each sample was shown, as recorded completions state them, and where.
 RecordedOrders = dict[str, list[tuple[object, Place]]]
 
 
 def _list_recorded_orders(completions: Rows | None) -> RecordedOrders | None:
-    """Return by sample the orders that recorded completions state; None where they state none."""
+    """Return the orders that recorded completions state for each sample; None without any."""
     if completions is None or ORDER_COLUMN not in completions.columns:
         return None
     table = completions.load()
@@ -311,7 +311,7 @@ def _follow_recorded(
     sample_id: str,
     labels: Labels,
 ) -> RowOrders:
-    """Return the orders that completions state for a sample, each once; else the first planned."""
+    """Return the distinct orders that completions state for a sample, else the first planned."""
     orders: dict[Places, None] = {}
     for cell, place in recorded.get(sample_id, ()):
         orders[read_order(cell, labels, place)] = None
@@ -358,9 +358,7 @@ def list_labels(task: Task, samples: Samples) -> list[Labels | None]:
 
 
 def find_order_problems(task: Task, samples: Samples) -> Iterator[RowProblem]:
-    """Yield the rows whose options cannot be put in another order, though their choices are in
-    order.
-    """
+    """Yield the rows whose options cannot be reordered though their choices are valid."""
     setting = task.choice_order
     orders = samples.orders
     if setting is None or orders is None:

@@ -68,23 +68,23 @@ from answerkey.types import (
     Validity,
 )
 
-#: How many rows of one kind are shown before only their number is.
-SHOWN = 5
-#: A name that a row lacks is the error of that row, unless so many rows all lack it.
-TRIED_ROWS = 50
-#: How many different names one template may read of a message or a score.
-MOST_NAMES = 100
+#: The maximum number of errors of one kind that are shown; the others are only counted.
+MAX_SHOWN_ERRORS = 5
+#: If this many first rows all lack a name, the template is wrong, not the rows.
+MAX_TRIED_ROWS = 50
+#: The maximum number of missing names that one template may read from a message or a score.
+MAX_MISSING_NAMES = 100
 _PROMPT = tuple({"role": role, "content": "A"} for role in ("system", "user"))
 _NAME = r"^(?P<owner>.*?) (?:has )?no field `(?P<name>[^`]*)`"
-#: Made-up values of which the true type is not known.
+#: A placeholder for values whose true type is not known.
 _UNKNOWN = frozenset(["null", "a number", "a boolean"])
 _LINE = r" \(line (?P<line>\d+) of the template\)$"
 
-#: Returns what goes wrong with a template on samples, their completions and scores, if anything.
+#: Tries a template on samples, their completions and scores, and returns its error, if any.
 Attempt = Callable[[Samples, Completions, dict[str, Scores]], RowError | None]
 
 
-# What is wrong with rows.
+# Problems of rows.
 
 
 @dataclass
@@ -109,7 +109,7 @@ class RowProblems:
 
     def add(self, kind: str, error: AnswerkeyError) -> None:
         """Count an error, and keep it while there are few of its kind; the same one counts once."""
-        is_cut = self.counts[kind, error.code] >= SHOWN
+        is_cut = self.counts[kind, error.code] >= MAX_SHOWN_ERRORS
         if not is_cut or error.where is None:
             for _, shown in self.shown:
                 if (shown.message, shown.where) == (error.message, error.where):
@@ -124,7 +124,7 @@ class RowProblems:
         position: int,
         error: AnswerkeyError,
     ) -> None:
-        """Add what is wrong with a row; a column that does not exist is no fault of a row."""
+        """Add a problem of a row; a column that does not exist is not the fault of a row."""
         if error.code == "E206":
             self.fatal.append(error)
         else:
@@ -139,7 +139,7 @@ class RowProblems:
                 self.image_files[str(image.content)] = str(image["sha256"])
 
     def merge(self, chunk: RowProblems) -> None:
-        """Add what is wrong with the next chunk."""
+        """Add the problems of the next chunk."""
         uncounted = chunk.counts.copy()
         for kind, error in chunk.shown:
             self.add(kind, error)
@@ -154,11 +154,11 @@ class RowProblems:
         self.merged += chunk.rows
 
     def exceed(self, limit: int) -> bool:
-        """Whether they are more than a run may have."""
+        """Return whether there are more problems than a run may have."""
         return bool(self.fatal) or len(self.failed) > limit
 
     def errors(self, job: Job) -> list[AnswerkeyError]:
-        """Return the errors to show: the first rows of each kind, and how many more there are."""
+        """Return the errors to show: the first ones of each kind, and how many more there are."""
         errors = list(self.fatal)
         columns = _list_own_columns(job)
         num_failed = max(len(self.failed), len({error.where for _, error in self.shown}))
@@ -173,8 +173,8 @@ class RowProblems:
             place = show_place(Place(file=file))
             hint = f"`answerkey init DIR --dataset {place}` writes a task that reads this file"
         for (kind, code), count in self.counts.items():
-            if count > SHOWN:
-                message = f"{kind}: {count - SHOWN:,} more rows have the same problem"
+            if count > MAX_SHOWN_ERRORS:
+                message = f"{kind}: {count - MAX_SHOWN_ERRORS:,} more rows have the same problem"
                 errors.append(DataError(code, message, hint=hint))
         return errors
 
@@ -192,7 +192,7 @@ def _allow(error: AnswerkeyError, count: int) -> DataError:
 
 
 def _list_own_columns(job: Job) -> dict[str | None, str]:
-    """Return the file's own names of the columns that `questions` derives from it."""
+    """Return the names that the file has for the columns which `questions` derives."""
     names: dict[str | None, str] = {}
     parts = getattr(job.dataset_spec.source, "questions", {})
     for part, columns in parts.items():
@@ -206,7 +206,7 @@ def _list_own_columns(job: Job) -> dict[str | None, str]:
 
 
 def _name_own_column(error: AnswerkeyError, names: Mapping[str | None, str]) -> AnswerkeyError:
-    """Return an error of a row with the file's own name of the column that is at fault."""
+    """Return an error of a row with the name that the file has for the column at fault."""
     if error.where is None or error.where.field not in names:
         return error
     message = error.message
@@ -219,12 +219,12 @@ def _name_own_column(error: AnswerkeyError, names: Mapping[str | None, str]) -> 
 
 
 def check_chunk(job: Job, chunk: Chunk) -> RowProblems:
-    """Return what is wrong with the rows of a chunk."""
+    """Return the problems of the rows of a chunk."""
     return check_samples(job, chunk, chunk.samples.load())
 
 
 def check_samples(job: Job, chunk: Chunk, samples: Samples) -> RowProblems:
-    """Return what is wrong with rows of a chunk; those that end a worker are not looked at.
+    """Return the problems of rows of a chunk; rows that crash a worker are not checked.
 
     Prompts do not matter where completions are recorded. A problem of the whole, such as a missing
     column, is placed where the task asks for it.
@@ -249,7 +249,7 @@ def _check_rows(
     samples: Samples,
     problems: RowProblems,
 ) -> None:
-    """Add what is wrong with samples, for the scorers and the solver."""
+    """Add the problems that the scorers and the solver have with samples."""
     task = job.task
     try:
         for step in task.scoring:
@@ -302,7 +302,7 @@ def _check_prompts(
     samples: Samples,
     problems: RowProblems,
 ) -> None:
-    """Add what is wrong with the prompts of rows, and which images they hold."""
+    """Add the problems of the prompts of rows, and the images in them."""
     task = job.task
     prompts, errors = solver.check_prompts(samples, job.examples)
     for prompt in prompts:
@@ -330,9 +330,7 @@ def _check_prompts(
 
 
 def check_whole(problems: RowProblems, job: Job) -> None:
-    """Add what is wrong with the job as a whole: what the model must know, and templates of
-    completions.
-    """
+    """Add the problems of the job as a whole: the model, and templates of completions."""
     try:
         if job.model is not None and sees_samples(job.model):
             samples = job.dataset.rows.slice(0, CHUNK_ROWS).load()
@@ -345,7 +343,7 @@ def check_whole(problems: RowProblems, job: Job) -> None:
     problems.fatal.extend(find_unreadable(job))
 
 
-# Templates that see a completion, tried on a made-up one: what they read that none ever has.
+# Templates that see a completion are tried on a made-up one, to find fields that cannot exist.
 
 
 def find_unreadable(job: Job) -> list[AnswerkeyError]:
@@ -360,7 +358,7 @@ def find_unreadable(job: Job) -> list[AnswerkeyError]:
     for index, action in enumerate(task.actions):
         expression = ("definition", "actions", index, "filter", "expression")
         attempts.append((expression, partial(try_action, action)))
-    rows = job.dataset.rows.slice(0, TRIED_ROWS)
+    rows = job.dataset.rows.slice(0, MAX_TRIED_ROWS)
     if not attempts or not len(rows):
         return []
     samples = rows.load()
@@ -411,7 +409,7 @@ def _try_row(attempt: Attempt, task: Task, sample: Samples) -> RowError | None:
     """
     missing: dict[str, RowError] = {}
     is_in_parts = False
-    for _ in range(MOST_NAMES):
+    for _ in range(MAX_MISSING_NAMES):
         completion = _make_completion(missing, is_in_parts=is_in_parts)
         completions = Completions.build(sample.ids, [completion], source="made up")
         problem = attempt(sample, completions, _make_scores(task, missing))
@@ -472,7 +470,7 @@ def _make_scores(task: Task, missing: Iterable[str]) -> dict[str, Scores]:
 
 @dataclass(frozen=True)
 class ChunkResult:
-    """What came of a chunk.
+    """The result of a chunk.
 
     `problems` is what is wrong with its rows, `failure` why they could not be scored. `scores` and
     `completions` are its rows of the run's tables; there are no `completions` where the run keeps
@@ -495,7 +493,7 @@ class ChunkResult:
 
 
 def evaluate_chunk(job: Job, chunk: Chunk) -> ChunkResult:
-    """Take a chunk from its samples to its scores."""
+    """Complete and score the samples of a chunk."""
     samples = chunk.samples.load()
     if job.is_checked:
         return _score_chunk(
@@ -601,7 +599,7 @@ def _mark_unasked(
 
 
 def _solve(job: Job, chunk: Chunk, samples: Samples) -> Completions:
-    """Return what the solver gets for each sample and trial; wrong rows are not sent."""
+    """Return the solver's completion for each sample and trial; wrong rows are not sent."""
     task = job.task
     if task.solver is None:
         raise InternalError("E901", f"task `{task.key}` has neither completions nor a solver")

@@ -23,7 +23,7 @@ def ignore_progress(stage: str, done: int, total: int) -> None:
 class Display:
     """Shows the progress of one run, or of several at the same time.
 
-    By itself, it only hands the progress of each stage to a function of the caller's.
+    This base class only passes the progress of each stage to the caller's function.
     """
 
     def __init__(self, progress: Progress | None = None) -> None:
@@ -43,7 +43,7 @@ class Display:
         self._progress(stage, done, total)
 
     def follow(self, observer: Observer) -> None:
-        """Show a task that begins to call its model; `observer.look` may be called from any
+        """Show a task that starts calling its model; `observer.look` may be called from any
         thread.
         """
 
@@ -54,4 +54,4 @@ class Display:
         """Show a line about the progress of the run."""
 
     def close(self, error: AnswerkeyError | None) -> None:
-        """Show that the run is over, and what kept it from its end."""
+        """Show that the run is over, and the error that stopped it, if any."""

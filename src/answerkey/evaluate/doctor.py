@@ -49,27 +49,27 @@ Finding = dict[str, str]
 #: Tokens of a reply to a question where the model has no `max_tokens`, and the most in any case.
 USUAL_TOKENS = 512
 MOST_TOKENS = 4096
-#: The limit of the other calls to a model that does not think: OpenAI's Responses API takes no
-#: smaller one.
+#: The token limit of the other calls to a model that does not think: the smallest that OpenAI's
+#: Responses API accepts.
 FEW_TOKENS = 16
-#: How many likely tokens are requested, which most endpoints allow; and how many there must be, or
-#: the letters of a question are not all among them.
+#: The number of likely tokens to request, which most endpoints allow; and the fewest that can
+#: contain all letters of a question.
 ALTERNATIVES = 5
 FEWEST_ALTERNATIVES = 4
-#: Any model that sees the built-in questions has so many of them right.
+#: Any model that sees the built-in questions gets at least this many right.
 FEWEST_RIGHT = 2
 REPEATS = 3
-#: What is asked, and what findings mean.
+#: The questions, and the meaning of the findings.
 TEXTS = tomllib.loads((files("answerkey.evaluate") / "doctor.toml").read_text(encoding="utf-8"))
 QUESTIONS = TEXTS["questions"]
-#: What a chat template puts around a turn; in a reply it means that the end of the turn was not
-#: seen.
+#: The tokens that a chat template puts around a turn; in a reply they mean that the end of the turn
+#: was missed.
 _TURN = re.compile(
     r"<\|(im_(start|end)|eot_id|(start|end)_header_id)\|>|<(start|end)_of_turn>|\[/?INST\]"
 )
 _BARE_LETTER = re.compile(r"[\W_]*\w[\W_]*")
 _SHOWN = 60
-#: Which finding is reported for replies that cannot be read for a reason.
+#: The finding for each reason why replies cannot be read.
 _UNREAD = {
     "TRUNCATED_THINKING": "thoughts",
     "EMPTY": "empty",
@@ -98,7 +98,7 @@ def report(
 
 
 class Trial(CallOutcome):
-    """What came of a call."""
+    """The result of a call."""
 
     @property
     def is_answered(self) -> bool:
@@ -151,7 +151,7 @@ def examine(
     seconds: float,
     **options: object,
 ) -> dict[str, Any]:
-    """Call a model a few times and return what that shows, as `--json` prints it.
+    """Call a model a few times and return the findings, as `--json` prints them.
 
     Options as for `run`. A call may take so many seconds.
     With a task, its first samples are asked, and read by its own scorer; without one, built-in
@@ -208,7 +208,7 @@ def examine(
 
 
 class Examination:
-    """The calls to one endpoint, and what each check makes of them.
+    """The calls to one endpoint, and the checks of their replies.
 
     `is_own` if a task of the user's asks. `limit` is how many tokens a reply to a question may
     have, `few` the same for the other calls.
@@ -240,7 +240,7 @@ class Examination:
         self.is_own_limit = max_tokens != self.limit  # a run has none, or a larger one
 
     async def run(self) -> list[Finding]:
-        """Make the calls, those that do not need each other at once, and return the findings."""
+        """Make the calls, independent ones at the same time, and return the findings."""
         limits = Limits(connect_seconds=min(self.seconds, Limits.connect_seconds))
         self.http = HttpClient(self.connection, limits)
         try:
@@ -300,7 +300,7 @@ class Examination:
         return trial
 
     def explain_silence(self, replies: Sequence[Trial], models: Sequence[str]) -> Finding:
-        """Explain why no question is answered, as a run that stops explains it."""
+        """Explain why no question is answered, in the words of a run that stops."""
         label = replies[0].label
         why = replies[0].why
         if label == "status 429":
@@ -393,7 +393,7 @@ class Examination:
         return self._compare_letters(answered, right, seen)
 
     def _judge_unread(self, replies: Sequence[Trial], num_unread: int) -> str:
-        """Return how bad it is that so many replies cannot be read."""
+        """Return how serious it is that this number of replies cannot be read."""
         is_cut_here = self.is_own_limit and any(reply.is_cut for reply in replies)
         if 2 * num_unread > len(replies) and not is_cut_here:
             return "failed"

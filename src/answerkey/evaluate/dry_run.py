@@ -1,4 +1,4 @@
-"""What can be found out without calling a model: `check`, `--dry-run` and the prompts."""
+"""Everything that needs no model: `check`, `--dry-run` and the prompts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from answerkey.spec.nodes import ProblemList
 from answerkey.types import Notice, Request, Samples
 
 #: How many sample ids a notice shows.
-SHOWN_IDS = 3
+MAX_SHOWN_IDS = 3
 #: Prompts that are in memory together: each may be a long text.
 PROMPT_ROWS = 8_192
 #: A rule of thumb for English text; only the provider knows the exact number.
@@ -68,7 +68,7 @@ class CheckedTask(NamedTuple):
 
 @dataclass(frozen=True)
 class Checked:
-    """What `check` found."""
+    """The result of `check`."""
 
     errors: tuple[AnswerkeyError, ...]
     notices: tuple[Notice, ...]
@@ -108,7 +108,7 @@ def check(
             continue
         row_problems = check_rows(job, open_engine(), progress or ignore_progress)
         errors += row_problems.errors(job)
-        notices += [*job.dataset.notices, *row_problems.notices, *find_odd_options(job)]
+        notices += [*job.dataset.notices, *row_problems.notices, *find_suspicious_options(job)]
         tasks.append(CheckedTask(job.key, job.dataset.name, len(job.dataset)))
     return Checked(
         errors=tuple(sort_errors(distinct(errors))),
@@ -117,7 +117,7 @@ def check(
     )
 
 
-def find_odd_options(job: Job) -> list[Notice]:
+def find_suspicious_options(job: Job) -> list[Notice]:
     """Return notices of questions with one option only, and of those with the same option twice."""
     scorers = [step.scorer for step in job.task.scoring if reads_choices(step.scorer)]
     if not scorers:
@@ -127,25 +127,25 @@ def find_odd_options(job: Job) -> list[Notice]:
     examples: dict[str, list[Place]] = {}
     for _, samples in iterate_blocks(rows):
         for row, options in enumerate(scorers[0].option_texts(samples)):
-            finding = _judge_options(options or ())
+            finding = _describe_suspicion(options or ())
             if finding is None:
                 continue
             counts[finding] += 1
-            if counts[finding] <= SHOWN_IDS:
+            if counts[finding] <= MAX_SHOWN_IDS:
                 examples.setdefault(finding, []).append(samples.place(row))
     notices = []
     for finding, places in sorted(examples.items()):
         ids = ", ".join(f"`{place.sample}`" for place in places)
-        if counts[finding] > SHOWN_IDS:
-            ids = f"{ids} and {counts[finding] - SHOWN_IDS} more"
+        if counts[finding] > MAX_SHOWN_IDS:
+            ids = f"{ids} and {counts[finding] - MAX_SHOWN_IDS} more"
         message = f"{counts[finding]:,} of {len(rows):,} questions have {finding}: sample {ids}"
         hint = "correct the options, or leave these questions out"
         notices.append(Notice(message, places[0], hint))
     return notices
 
 
-def _judge_options(options: Sequence[str]) -> str | None:
-    """Return what is odd about the options of a question; None if nothing is."""
+def _describe_suspicion(options: Sequence[str]) -> str | None:
+    """Return what is suspicious about the options of a question; None if nothing is."""
     texts = [option.strip() for option in options]
     if len(texts) == 1:
         return "only one option"
@@ -293,7 +293,7 @@ class _CallCount:
         sizes: Sequence[int],
         trial: int,
     ) -> None:
-        """Note the keys of calls, which may be the same as others."""
+        """Note the keys of calls; several calls may have the same key."""
         keys = [call.key for call in build_calls(model, requests, trial)]
         cached = self._cache.list_known(keys)
         columns = {

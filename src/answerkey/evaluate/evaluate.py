@@ -67,11 +67,11 @@ Key = TypeVar("Key")
 #: What `run.json` says about a job.
 Entry = Mapping[str, Any]
 Result = TypeVar("Result")
-#: So many samples are worked on before the others, where that costs calls or runs foreign code.
+#: The number of samples that are tried before the others, if this costs calls or runs user code.
 FIRST_SAMPLES = 50
-#: A key that is refused, or a model that cannot be reached: other models may still be called.
+#: Errors after which other models may still be called: a refused key, a model out of reach.
 UNREACHABLE = frozenset({"E304", "E306"})
-#: So many functions are called at the same time at most.
+#: The maximum number of functions that are called at the same time.
 MAX_THREADS = 32
 #: A thread that waits for them wakes up this often, so that Ctrl-C is handled promptly.
 SIGNAL_SECONDS = 0.25
@@ -79,7 +79,7 @@ SIGNAL_SECONDS = 0.25
 
 @dataclass(eq=False)
 class Evaluation:
-    """A run with open jobs, and what has come of them so far.
+    """A run with open jobs, and their results so far.
 
     `manifest` is what `run.json` says first, and `writer` is there once the run has begun. `name`
     is that of its model or completion column, where several runs are made. `entries` are what
@@ -103,13 +103,13 @@ class Evaluation:
     is_stopped: bool = False
 
     def run(self, place: RunPlace | NewFolder | None) -> Run:
-        """Check the run, begin it, evaluate it, and return it finished."""
+        """Check, begin and evaluate the run, and return it finished."""
         self.check()
         self.begin(place)
         return self.evaluate()
 
     def check(self) -> None:
-        """Check all rows, if the run calls a model; raise what is wrong.
+        """Check all rows if the run calls a model; raise all problems.
 
         Not one call is paid for as long as a row of any job is wrong.
         """
@@ -143,7 +143,7 @@ class Evaluation:
         )
 
     def evaluate(self, num_other_runs: int = 0) -> Run:
-        """Take every job to its metric values, close the run, and return it.
+        """Evaluate every job up to its metric values, close the run, and return it.
 
         The run is incomplete when a call failed permanently, or when more samples could not be
         scored than `allow_failed` says. `num_other_runs` call models at the same time.
@@ -168,7 +168,7 @@ class Evaluation:
             return self.writer.finish(status, self.entries, conclude)
 
     def _evaluate_jobs(self) -> None:
-        """Take every job to its metric values, those of different endpoints at the same time.
+        """Evaluate every job up to its metric values, different endpoints at the same time.
 
         Raise what is wrong with rows, or else why jobs could not be scored.
         """
@@ -279,7 +279,7 @@ class Evaluation:
         )
 
     def _count_first(self, job: Job) -> int:
-        """Return how many samples are tried before the others, where these cost something.
+        """Return how many samples are tried before the others, if samples cost something.
 
         A batch is submitted whole, since it may take a day.
         """
@@ -289,7 +289,7 @@ class Evaluation:
         return FIRST_SAMPLES if limit < FIRST_SAMPLES else 0
 
     def _note(self, job: Job, result: list[Outcome] | AnswerkeyError) -> None:
-        """Keep what came of a job; a model that cannot be called ends the jobs that need it."""
+        """Keep the result of a job; a model that cannot be called ends the jobs that need it."""
         if isinstance(result, list):
             self._note_outcomes(job, result)
         elif self.session is not None and result.code in UNREACHABLE:
@@ -322,7 +322,7 @@ class Evaluation:
                 self.is_incomplete = True
 
     def _save_interrupted(self, interrupt: KeyboardInterrupt) -> None:
-        """Write what there is at once, since a signal may not wait long; then what still comes."""
+        """Write the results so far at once, since a signal may not wait; then the late ones."""
         self._write_interrupted(interrupt)
         if self.session is not None:
             self.session.stack.close()
@@ -464,7 +464,7 @@ def load_scores(
 ) -> dict[str, Scores]:
     """Return the scores of each scorer from the parts of a stored table.
 
-    Metadata that nobody counts is left null, so that long texts of judges are not all in memory.
+    Metadata that is not counted is left null, so that long texts of judges are not all in memory.
     """
     frames: dict[str, list[pl.DataFrame]] = {step.key: [] for step in task.scoring}
     for part in parts:
@@ -535,7 +535,7 @@ def check_jobs(
 
 
 def check_rows(job: Job, engine: Engine, progress: Progress) -> RowProblems:
-    """Return what is wrong with the rows of a job, and with the job as a whole."""
+    """Return the problems of the rows of a job, and of the job as a whole."""
     check = job.only_check()
     problems = RowProblems(job.num_rows)
     work = partial(check_chunk, check.without_rows())
@@ -547,7 +547,7 @@ def check_rows(job: Job, engine: Engine, progress: Progress) -> RowProblems:
     return problems
 
 
-# Repeatability: a task run several times, and how far its numbers stay the same.
+# Repeatability: a task is run several times to see how far its numbers stay the same.
 
 
 def write_repeatability(
@@ -555,7 +555,7 @@ def write_repeatability(
     tables: TaskWriter,
     outcomes: Sequence[Outcome],
 ) -> None:
-    """Write the spread of each metric over the repetitions, and how far they agree by sample."""
+    """Write the spread of each metric over the repetitions, and their agreement on each sample."""
     repetitions = map(tables.repetition, range(len(outcomes)))
     stored = [repetition.scores.read_all() for repetition in repetitions]
     agreement: dict[str, pl.DataFrame] = {}

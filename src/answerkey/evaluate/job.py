@@ -1,4 +1,4 @@
-"""A job is opened: its dataset, completions, model, judges and examples."""
+"""Open a job: its dataset, completions, model, judges and examples."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Errors = list[AnswerkeyError]
 
 @dataclass
 class Shared:
-    """What several runs share, such as datasets: each is fetched, opened and checked once."""
+    """Objects that several runs share, such as datasets: each is opened and checked only once."""
 
     values: list[tuple[object, Any]] = field(default_factory=list)
 
@@ -52,7 +52,7 @@ class Shared:
         *arguments: object,
         **keywords: object,
     ) -> Any:  # noqa: ANN401 - what `make` makes
-        """Return what a function makes of arguments, or has made of them before."""
+        """Return the result of a function for these arguments, which is computed only once."""
         key = (make, arguments, keywords)
         for earlier_key, value in self.values:
             if earlier_key == key:
@@ -192,7 +192,7 @@ def _calls_model(
     *,
     can_use_own: bool,
 ) -> bool:
-    """Return whether the solver calls a model: no completions are recorded, here or beside."""
+    """Return whether the solver calls a model because there are no recorded completions."""
     if origin is not None or options.completion_column is not None:
         return False
     if can_use_own and job.model_choice is None:
@@ -235,7 +235,7 @@ def complete_job(job: Job) -> Job:
 
 @contextmanager
 def collecting(problems: ProblemList, dataset: DatasetSpec | None = None) -> Iterator[None]:
-    """Report what goes wrong; an error of a dataset is placed where its file names the dataset."""
+    """Collect the errors raised in the block; a dataset's errors point to where a file names it."""
     try:
         yield
     except AnswerkeyError as error:
@@ -374,7 +374,7 @@ def _refuse_column(
     )
 
 
-# Completions that are there already.
+# Recorded completions.
 
 
 def find_completions(
@@ -385,7 +385,7 @@ def find_completions(
     *,
     calls_model: bool,
 ) -> RecordedCompletions | None:
-    """Return the recorded completions, in a table or beside the questions; None to be solved.
+    """Return the recorded completions, from a table or the dataset; None if a solver gets them.
 
     A task whose scorers look at the samples alone gets completions without text.
     """
@@ -414,7 +414,7 @@ def _find_own_completions(
     dataset: Dataset,
     column: str | None,
 ) -> RecordedCompletions:
-    """Return the completions beside the questions."""
+    """Return the completions in the dataset itself."""
     recorded = find_own_completions(dataset.rows, column=column)
     if recorded is not None:
         if task.choice_order is not None:
@@ -469,7 +469,7 @@ def split_recorded(
     *,
     calls_model: bool,
 ) -> RecordedCompletions | None:
-    """Return completions with their thoughts apart; SpecError E119 where a model writes them."""
+    """Return completions with their thoughts split off; SpecError E119 if a model writes them."""
     if calls_model:
         message = "`--split-thinking` is about recorded completions, and a model is called"
         hint = (
@@ -483,7 +483,7 @@ def split_recorded(
     return replace(completions, splits_thoughts=True)
 
 
-# Models that scorers call, and what a model must be able to send.
+# Models that scorers call, and the abilities that a model must have.
 
 
 def open_judges(job: Job, problems: ProblemList) -> dict[str, Model]:

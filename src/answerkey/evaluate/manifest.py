@@ -1,4 +1,4 @@
-"""What the run folder says about a run and its tasks before the work begins."""
+"""The description of a run and its tasks in the run folder, written before the work begins."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from answerkey.scorers import find_role
 from answerkey.spec import Job, ScoringStep
 from answerkey.types import Notice
 
-#: What runs here run on.
-SYSTEM = {
+#: The software and the machine that this process runs on.
+ENVIRONMENT = {
     "answerkey_version": __version__,
     "python": platform.python_version(),
     "platform": platform.system().lower(),
@@ -39,7 +39,7 @@ def describe_run(
 ) -> dict[str, Any]:
     """Return what `run.json` says before the work begins."""
     manifest = {
-        **SYSTEM,
+        **ENVIRONMENT,
         "key": key,
         "display_name": display_name or key,
         "notices": [str(notice) for notice in notices],

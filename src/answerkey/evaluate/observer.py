@@ -38,11 +38,11 @@ from answerkey.types import (
 
 _LONGEST_REASON = 80
 _LONGEST_EXAMPLE = 300
-#: The pace is that of the last so many seconds.
+#: The number of seconds over which the pace is measured.
 WINDOW_SECONDS = 15.0
 
 
-# What was sent to a model: how many calls, tokens, seconds, and what went wrong.
+# Totals of the calls to a model: number, tokens, seconds, and errors.
 
 
 class Reasons:
@@ -79,7 +79,7 @@ def count_calls(
     prices: Mapping[str, Price | None],
     retried: Reasons,
 ) -> dict[str, dict[str, Any]]:
-    """Return by purpose what was sent: counts, tokens, cost, latency, failures and retries.
+    """Return the totals of the calls by purpose: counts, tokens, cost, latency, failures, retries.
 
     `retried` has the reasons for the retries of this process; the count of retries is that of the
     whole run.
@@ -142,7 +142,7 @@ def _measure_latency(seconds: Sequence[float]) -> dict[str, float] | None:
 
 @dataclass(frozen=True)
 class CallProgress:
-    """How far the calls are. `remembered` ones were answered from the cache or the journal.
+    """The progress of the calls. `remembered` ones were answered from the cache or the journal.
 
     `retried` counts attempts that will be made again. Tokens are those of calls made now. `pace` is
     in calls per second, `seconds_left` None when it cannot be told yet. `batches` are those that
@@ -224,7 +224,7 @@ class Observer:
                 counts["failed"] += 1
 
     def _note_remembered(self, calls: FinishedCalls) -> None:
-        """Count calls that are not made."""
+        """Count calls whose results are known already."""
         failed = sum(reply.status is CompletionStatus.ERROR for _, reply in calls)
         with self._lock:
             counts = self._count(calls[0][0].purpose)
@@ -241,7 +241,7 @@ class Observer:
         return self._counts.setdefault(purpose, Counter())
 
     def look(self) -> CallProgress:
-        """Return how far the calls are now."""
+        """Return the current progress of the calls."""
         with self._lock:
             counts = self._counts.get(self._purpose, Counter[str]())
             done = counts["done"]

@@ -1,4 +1,4 @@
-"""Runs on the same samples: which can be compared, each sample's result, how two differ."""
+"""Runs on the same samples: which are comparable, and how they differ sample by sample."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import polars as pl
 from answerkey.errors import Place, RunError, listing, suggest
 from answerkey.evaluate.reopen import reopen_dataset, require_column
 from answerkey.metrics import Mean
-from answerkey.metrics.base import name_left_out, read_number
+from answerkey.metrics.base import exclusion_reason, read_number
 from answerkey.metrics.intervals import average
 from answerkey.metrics.paired import Difference, Pair, measure_difference
 from answerkey.metrics.trials import label_rows, name_clusters, name_groups
@@ -28,11 +28,11 @@ TRUTH_FIELDS = ("ground_truth_option", "ground_truth_choice", "answer_gt")
 BASE_FIELD, EXTRA_FIELD = "base_sample_id", "is_extra"
 NO_VALUE = "null"
 #: How many sample ids an error shows.
-SHOWN = 3
+MAX_SHOWN_IDS = 3
 _NEAR = 1e-9
 
 AnyRun = Run | str | RunPlace
-#: A task of each run, by what the run is called.
+#: A task of each run, by the label of the run.
 LabelledTasks = dict[str, tuple[Run, TaskRun]]
 
 
@@ -69,7 +69,7 @@ class PairedOutcomes:
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """One of the runs: its label, its folder, who answered, and which value is compared.
+    """One of the runs: its label, its folder, its model, and the value that is compared.
 
     `mean` is that of the `n` samples that all runs have and this one has a value for.
     """
@@ -177,7 +177,7 @@ def _find_cluster_column(outcomes: Sequence[PairedOutcomes]) -> str | None:
 
 def _describe(outcomes: PairedOutcomes, table: pl.DataFrame) -> ComparedRun:
     values = table[f"value {outcomes.label}"].drop_nulls()
-    # A share is right or wrong, or the mean of as many trials as are either.
+    # A share is 0 or 1 for each sample, or the mean of trials that are.
     trials = outcomes.num_trials
     right = values.unique() * trials
     is_whole = (right - right.round()).abs() < _NEAR
@@ -225,7 +225,7 @@ def label_runs(
     *,
     fewest: int = 2,
 ) -> dict[str, Run]:
-    """Return complete runs by what each is called, the baseline last and once; E508 for too few."""
+    """Return complete runs by label, with the baseline once and last; E508 for too few."""
     loaded = list(map(load_run, runs))
     if baseline is not None:
         base = load_run(baseline)
@@ -238,14 +238,14 @@ def label_runs(
     for label, run in labelled.items():
         if run.status != "complete":
             message = f"`{label}` is {run.status}: a share of the rest says nothing about the whole"
-            hint = f"`answerkey show {run.path}` says what is missing, and how to go on"
+            hint = f"`answerkey show {run.path}` says what is missing, and how to continue"
             where = Place(file=str(run.path)) if run.path else None
             raise RunError("E508", message, where=where, hint=hint)
     return labelled
 
 
 def name_runs(runs: Sequence[Run]) -> list[str]:
-    """Return what each run is called: the name of its folder, numbered where it is not unique."""
+    """Return a label for each run: the name of its folder, numbered if it is not unique."""
     folders = [run.path.name if run.path else run.key for run in runs]
     names = []
     for number, folder in enumerate(folders, start=1):
@@ -308,7 +308,7 @@ def require_alike(
     common: bool,
     notices: list[Notice],
 ) -> None:
-    """Raise E508 where samples or truths of two runs differ; notice what else does."""
+    """Raise E508 if samples or truths of two runs differ; add notices of other differences."""
     first = outcomes[0]
     for second in outcomes[1:]:
         _require_same_samples(first, second, common=common)
@@ -347,7 +347,7 @@ def _require_same_samples(
             maintain_order="left",
         )
         if missing.height:
-            ids = listing(missing["sample_id"].head(SHOWN).to_list())
+            ids = listing(missing["sample_id"].head(MAX_SHOWN_IDS).to_list())
             samples = f"{missing.height} samples of `{owner.label}`"
             differences.append(f"{samples} are not in `{lacking.label}` (such as {ids})")
         if missing.height == owner.table.height:
@@ -378,9 +378,7 @@ def _require_same_truths(first: PairedOutcomes, second: PairedOutcomes) -> int:
 
 
 def _describe_task(outcomes: PairedOutcomes) -> object:
-    """Return what decides the values of a task: what is asked, how often, and the rule that scores
-    it.
-    """
+    """Return the settings that decide a task's values: prompts, trials, and the scoring rule."""
     definition = outcomes.task_run.source["task"]["definition"]
     rules = []
     for scorer in definition["scorers"]:
@@ -437,7 +435,7 @@ def read_outcomes(
     # A sample has a value only where all its rows count.
     is_counted = pl.col("reason").is_null()
     table = table.with_columns(value=pl.when(is_counted).then(pl.col("value")))
-    # What the order of the options changes is no chance: only trials of one prompt tell of that.
+    # Differences between orders of the options are not chance; only trials of one prompt show that.
     num_trials = 1 if task.choice_order else task.num_trials
     return PairedOutcomes(
         label,
@@ -508,7 +506,7 @@ def _read_part(
         "sample_id": owners.cast(pl.String),
         "value": read_numbers(values[name], is_encoded=is_encoded),
         "truth": truths,
-        "reason": frame.select(name_left_out()).to_series(),
+        "reason": frame.select(exclusion_reason()).to_series(),
     }
     has_no_value = pl.col("value").is_null()
     missing = pl.when(has_no_value).then(pl.lit(NO_VALUE))

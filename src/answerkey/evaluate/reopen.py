@@ -1,4 +1,4 @@
-"""A finished run opened again: read row by row, or measured by other groups."""
+"""Reopen a finished run, to read its rows or to compute its metrics by other groups."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from answerkey.types import Completions, MetricValue, Samples
 
 #: The most rows that are read together.
 READ_ROWS = 65_536
-CHANGED = "its content has changed since the run"
+CONTENT_CHANGED = "its content has changed since the run"
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def reopen(run: Run, task_key: str | None = None) -> Reopened:
     task_run = find_task(run, task_key)
     task = task_from_source(task_run.source["task"])
     dataset = reopen_rows(task_run, task)
-    recorded: Recorded | None = find_kept(task_run, dataset)
+    recorded: Recorded | None = find_stored_completions(task_run, dataset)
     if recorded is None:
         recorded = _reopen_completions(task, task_run.manifest["completions"], dataset)
     return Reopened(
@@ -178,7 +178,7 @@ def reopen_rows(task_run: TaskRun, task: Task | None = None) -> Dataset:
 
 
 def _restore_orders(task: Task, task_run: TaskRun) -> Rows:
-    """Return in which orders samples were shown, by completions that were in memory."""
+    """Return the orders in which samples were shown, from completions that were in memory."""
     scores = task_run.scores.gather_every(task.num_trials)
     metadata = pl.col(task.main_step.key).struct.field("metadata").struct
     try:
@@ -187,10 +187,10 @@ def _restore_orders(task: Task, task_run: TaskRun) -> Rows:
             metadata.field("option_order"),
         )
     except pl.exceptions.PolarsError as error:
-        raise refuse_gone("completions", None, str(error)) from error
+        raise gone_error("completions", None, str(error)) from error
     if any(orders.null_count().row(0)):
         reason = "in which order a sample was shown that failed is not known"
-        raise refuse_gone("completions", None, reason)
+        raise gone_error("completions", None, reason)
     return load_rows(orders, name="completions", by_trial=True).rows
 
 
@@ -207,9 +207,9 @@ def reopen_dataset(task_run: TaskRun) -> Dataset:
             source = CheckedFile(**vars(source))
         dataset = open_dataset(source, selection=selection, name=entry["key"])
     except DataError as error:
-        raise refuse_gone("dataset", entry["file"], error.message) from error
+        raise gone_error("dataset", entry["file"], error.message) from error
     if dataset.fingerprint != entry["fingerprint"]:
-        raise refuse_gone("dataset", entry["file"], CHANGED)
+        raise gone_error("dataset", entry["file"], CONTENT_CHANGED)
     return dataset
 
 
@@ -292,7 +292,7 @@ def find_source(
         raise RunError("E503", message, hint="the run folder is damaged") from error
 
 
-def find_kept(task_run: TaskRun, dataset: Dataset) -> KeptCompletions | None:
+def find_stored_completions(task_run: TaskRun, dataset: Dataset) -> KeptCompletions | None:
     """Return the completions stored in the run; None where it only refers to them."""
     kept = task_run.stored_completions
     if not len(kept):
@@ -304,15 +304,15 @@ def _reload_completions(entry: Mapping[str, Any]) -> Rows:
     file = str(entry["file"])
     try:
         if not is_stored(file) and not Path(file).is_file():
-            raise refuse_gone("completions", file, "the file is not there any more")
+            raise gone_error("completions", file, "the file is not there any more")
         if digest_file(file) != entry["sha256"]:
-            raise refuse_gone("completions", file, CHANGED)
+            raise gone_error("completions", file, CONTENT_CHANGED)
     except DataError as error:
-        raise refuse_gone("completions", file, error.message) from error
+        raise gone_error("completions", file, error.message) from error
     return load_table(file, by_trial=True).rows
 
 
-def refuse_gone(part: str, file: str | None, reason: str) -> RunError:
+def gone_error(part: str, file: str | None, reason: str) -> RunError:
     """Return E505 for a part of a run that cannot be opened again."""
     message = f"the run's {part} cannot be opened again: {reason}"
     hint = (
@@ -322,7 +322,7 @@ def refuse_gone(part: str, file: str | None, reason: str) -> RunError:
     return RunError("E505", message, where=Place(file=file), hint=hint)
 
 
-# The metrics of a finished run, measured by other groups or clusters; nothing is scored or written.
+# The metrics of a finished run by other groups or clusters; nothing is scored or written.
 
 
 def regroup(

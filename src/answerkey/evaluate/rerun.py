@@ -1,4 +1,4 @@
-"""`rescore`, `resume`: a run scored again, or continued where it stopped.
+"""`rescore` and `resume`: score a run again, or continue it where it stopped.
 
 A resumed run is scored anew, from the store of calls or from recorded completions, so that its
 tables are those of a run that never stopped.
@@ -29,17 +29,17 @@ from answerkey.evaluate.display import Display, Progress
 from answerkey.evaluate.evaluate import Evaluation
 from answerkey.evaluate.job import Shared, complete_job, open_jobs
 from answerkey.evaluate.manifest import (
-    SYSTEM,
+    ENVIRONMENT,
     describe_job,
     describe_run,
     describe_sources,
 )
 from answerkey.evaluate.reopen import (
-    CHANGED,
+    CONTENT_CHANGED,
     Reopened,
-    find_kept,
     find_source,
-    refuse_gone,
+    find_stored_completions,
+    gone_error,
     reopen,
 )
 from answerkey.evaluate.run import (
@@ -84,8 +84,8 @@ from answerkey.spec import (
 from answerkey.spec.nodes import ProblemList
 from answerkey.types import Notice
 
-#: What belongs to an old run and cannot be chosen again when it is scored anew, or resumed.
-FIXED = (
+#: Options that an old run has fixed: they cannot be changed when it is rescored or resumed.
+INHERITED_OPTIONS = (
     "model",
     "dataset",
     "completions",
@@ -97,11 +97,11 @@ FIXED = (
 )
 #: What `run.json` or `task.json` says about a run or a task.
 Entry = Mapping[str, Any]
-#: Options that may stop a run; one that did holds no more when the run is resumed.
+#: Options that may stop a run; the one that did no longer applies when the run is resumed.
 LIMITS = frozenset({"max_calls", "max_cost"})
 
 
-# `rescore`: new scores for the completions of an old run, as a new run.
+# `rescore`: a new run with new scores for the completions of an old one.
 
 
 @show_options(RunOptions)
@@ -124,7 +124,7 @@ def rescore(
     old = load_run(run)
     chosen = read_options("rescore", options)
     _require_finished(old)
-    _refuse_fixed(options, FIXED)
+    _refuse_inherited(options, INHERITED_OPTIONS)
     if chosen.allow_failed is None:
         old_options = old.manifest.get("options", {})
         chosen = replace(chosen, allow_failed=old_options.get("allow_failed"))
@@ -170,11 +170,11 @@ def _require_finished(run: Run) -> None:
         raise RunError("E507", message, where=where, hint=hint)
 
 
-def _refuse_fixed(options: Entry, fixed: Collection[str]) -> None:
+def _refuse_inherited(options: Entry, fixed: Collection[str]) -> None:
     """Raise E119 for an option that belongs to the old run."""
     for name, value in options.items():
         if value is not None and name in fixed:
-            message = f"`{name}` cannot be chosen: it is that of the old run"
+            message = f"`{name}` cannot be changed: the old run has fixed it"
             hint = "leave it out, or start a new run with `answerkey run`"
             raise SpecError("E119", message, hint=hint)
 
@@ -222,7 +222,7 @@ def _choose_tasks(
             notice = Notice(
                 f"task `{key}` would send other prompts now; these completions answer the old ones",
                 where=new.place("definition", "solver"),
-                hint="`answerkey run` calls the model anew",
+                hint="`answerkey run` calls the model again",
             )
             notices.append(notice)
     if not chosen:
@@ -260,7 +260,7 @@ def _open_rescored_task(
     entry = task_run.manifest
     repeated = []
     for repetition in task_run.repetitions:
-        kept = find_kept(repetition, reopened.dataset)
+        kept = find_stored_completions(repetition, reopened.dataset)
         if kept is not None:
             repeated.append(kept)
     for completions in (reopened.recorded, *repeated):
@@ -299,7 +299,7 @@ def _open_rescored_task(
     return complete_job(opened)
 
 
-# `resume`: a run that stopped, continued.
+# `resume`: continue a run that stopped.
 
 
 @show_options(RunOptions)
@@ -361,7 +361,7 @@ def resume_matrix(
         undo.pop_all()
     for place in siblings:
         if place not in places:
-            message = f"`{place}` is gone, or was never begun: no model was called then"
+            message = f"`{place}` is gone or was never started: no model has been called"
             lost = RunError("E507", message, hint="start it again with `answerkey run`")
             members.append(MatrixMember(place.name, place, lost))
     return finish_together(parent, members, display)
@@ -397,7 +397,7 @@ def reopen_stopped(
         )
         pending.writer = writer
         pending.check()
-        writer.restart({**SYSTEM, "options": kept.stored()})
+        writer.restart({**ENVIRONMENT, "options": kept.stored()})
         for job in jobs:
             for number in range(job.num_runs):
                 writer.task(job.key).repetition(number).clear()
@@ -408,13 +408,13 @@ def reopen_stopped(
 def _choose_options(manifest: Entry, options: Entry) -> tuple[Options, Options]:
     """Return the options with which a run continues, and those that its folder keeps.
 
-    A limit that is lifted stays lifted; whatever else is chosen now holds for this time alone.
+    A limit that is lifted stays lifted; other options given now only hold for this time.
     """
     chosen = {name: value for name, value in options.items() if value is not None}
-    fixed = {*FIXED, "config", *GATES}
+    fixed = {*INHERITED_OPTIONS, "config", *GATES}
     if not isinstance(chosen.get("model"), str | None):
         fixed.remove("model")  # a function or an object is in no folder
-    _refuse_fixed(chosen, fixed)
+    _refuse_inherited(chosen, fixed)
     stored = manifest.get("options")
     if not isinstance(stored, Mapping):
         raise _refuse("it does not say which options it was started with")
@@ -423,7 +423,7 @@ def _choose_options(manifest: Entry, options: Entry) -> tuple[Options, Options]:
         raise _refuse(f"its folder states options that it cannot decide: {listing(unknown)}")
     held = dict(stored)
     if (manifest.get("stopped") or {}).get("code") == "E305":
-        # Whoever resumes a run that a limit stopped has seen that, and wants it to continue.
+        # A user who resumes a run that a limit stopped knows about it, and wants it to continue.
         for name in LIMITS:
             held.pop(name, None)
         held["stop_on_nonsense"] = False
@@ -466,7 +466,7 @@ def _open_again(
             jobs = open_jobs(stopped, options, shared)
         except DataError as error:
             file = error.where.file if error.where else None
-            raise refuse_gone("dataset", file, error.message) from error
+            raise gone_error("dataset", file, error.message) from error
     for entry, job in zip(manifest["tasks"], jobs, strict=True):
         described = describe_job(job)
         if "rescored_from" not in manifest:
@@ -479,7 +479,7 @@ def _open_again(
         for before, now in zip(entry["scorers"], described["scorers"], strict=True):
             if now.get("model") != before.get("model"):
                 raise _refuse(f"the model of its scorer `{before['key']}` is not the same any more")
-    if manifest["answerkey_version"] != SYSTEM["answerkey_version"]:
+    if manifest["answerkey_version"] != ENVIRONMENT["answerkey_version"]:
         return jobs
     # Rows that this version checked before the first call, and found in order, still are.
     return [replace(job, is_checked=sources[job.key]["rows_checked"]) for job in jobs]
@@ -494,9 +494,7 @@ def _open_rescored_again(
     path = str(origin["path"])
     old = load_run(path) if is_run(find_place(path)) else None
     if old is None or old.manifest.get("started_at") != origin["started_at"]:
-        message = (
-            f"the run cannot be resumed: `{path}` is not the run any more that it scores again"
-        )
+        message = f"the run cannot be resumed: `{path}` is no longer the run that it rescores"
         raise RunError("E507", message, hint="start again with `answerkey rescore`")
     tasks = {key: task_from_source(source["task"]) for key, source in sources.items()}
     return _open_rescored(old, tasks, manifest.get("file"), options)
@@ -510,14 +508,14 @@ def _require_unchanged(
 ) -> None:
     """Raise unless dataset, images, completions, examples and model are as the run left them."""
     if described["dataset"]["fingerprint"] != entry["dataset"]["fingerprint"]:
-        raise refuse_gone("dataset", entry["dataset"]["file"], CHANGED)
+        raise gone_error("dataset", entry["dataset"]["file"], CONTENT_CHANGED)
     for image, digest in source["image_files"].items():
         if not Path(image).is_file() or digest_file(image) != digest:
-            raise refuse_gone("image", image, CHANGED)
+            raise gone_error("image", image, CONTENT_CHANGED)
     if described["completions"]["sha256"] != entry["completions"]["sha256"]:
-        raise refuse_gone("completions", entry["completions"]["file"], CHANGED)
+        raise gone_error("completions", entry["completions"]["file"], CONTENT_CHANGED)
     if describe_sources(job)["examples_fingerprint"] != source["examples_fingerprint"]:
-        raise refuse_gone("examples", (source["examples"] or {}).get("file_path"), CHANGED)
+        raise gone_error("examples", (source["examples"] or {}).get("file_path"), CONTENT_CHANGED)
     if described["model"] != entry["model"]:
         raise _refuse(f"its model `{entry['model']['name']}` is not the same any more")
 

@@ -1,4 +1,4 @@
-"""`run`, `run_matrix` and `score`: from a file, or from tables in memory, to finished runs.
+"""`run`, `run_matrix` and `score`: from a file or tables in memory to finished runs.
 
 First the options of these and of all other functions, as type checkers see them; they are declared
 in `answerkey.options`.
@@ -244,7 +244,7 @@ def read_plan(
     """Load a run or task file; raise all its errors at once, and E118 for untrusted code."""
     source: object = path
     if not isinstance(source, Task | Mapping | str | Path):
-        message = f"a task, a task file or a data file is needed, not a {type(source).__name__}"
+        message = f"expected a task, a task file or a data file, not a {type(source).__name__}"
         hint = "for a table: `ak.score(ak.mcqa(question=…, options=…, truth=…), table, model=…)`"
         raise SpecError("E119", message, hint=hint)
     plan = load_plan(path, options, is_callers=is_callers)
@@ -509,7 +509,7 @@ def _finish(pending: Evaluation, num_other_runs: int) -> Run | AnswerkeyError:
     return finished
 
 
-# `score`: tables in, a run out, nothing written.
+# `score`: from tables in memory to a run in memory.
 
 
 @show_options(ScoreOptions)

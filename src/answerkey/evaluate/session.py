@@ -34,7 +34,7 @@ from answerkey.spec import Job, Options, Task
 from answerkey.spec.job import SOLVE, name_purpose
 from answerkey.types import Notice
 
-#: The calls stop when this share of the first completions cannot be read.
+#: The calls stop if this share of the first completions cannot be read.
 UNREAD_SHARE = 0.8
 
 
@@ -107,7 +107,7 @@ class Session:
             message = f"stopped: {invalid} of the first {count} completions are INVALID"
             hint = (
                 "`--dry-run` shows the prompt: does it ask for the letter alone, and is "
-                "`max_tokens` large enough? `--no-stop-on-nonsense` starts a run that goes on"
+                "`max_tokens` large enough? `--no-stop-on-nonsense` starts a run that does not stop"
             )
             raise SolverError("E305", message, hint=hint)
 
@@ -413,12 +413,12 @@ def share_turns(
 
 
 def choose_price(model: LiveModel, options: Options) -> Price | None:
-    """Return what a model's tokens cost: as the caller says, else as is known."""
+    """Return the price of a model's tokens: the caller's, else the known one."""
     return options.parse_price() or model.connection.find_price()
 
 
 def require_callable(jobs: Sequence[Job], options: Options) -> None:
-    """Raise, before anything is sent or written, for a missing key and a limit that cannot hold."""
+    """Raise for a missing key or an unenforceable limit before anything is sent or written."""
     errors: list[AnswerkeyError] = []
     for job in jobs:
         for purpose, model in job.models.items():

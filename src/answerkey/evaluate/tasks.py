@@ -78,7 +78,7 @@ def mcqa(
 
 
 def _write_expression(value: str | Sequence[str]) -> str:
-    """Return what stands between the braces of a template; for a list, the list of that."""
+    """Return the expression between the braces of a template; for a list, a list expression."""
     if not isinstance(value, str):
         return f"[{', '.join(map(_write_expression, value))}]"
     match = _LONE_EXPRESSION.fullmatch(value)

@@ -377,7 +377,7 @@ def find_baseline_errors(
             errors.append(RunError(error.code, message, where=place, hint=hint))
             continue
         if status != "complete":
-            hint = f"`answerkey show {baseline}` says what is missing, and how to go on"
+            hint = f"`answerkey show {baseline}` says what is missing, and how to continue"
             message = f"{label} is {status}: `{baseline}`"
             errors.append(RunError("E508", message, where=place, hint=hint))
     return errors

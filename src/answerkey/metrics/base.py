@@ -397,7 +397,7 @@ def split_counts(
     verdicts = scores.frame.select("status", "excluded_by")
     groups = count_combinations(pl.DataFrame([*label_columns, *columns, *verdicts]))
     # Reasons are named only now, when there are few.
-    groups = groups.select(pl.exclude("len", *verdicts.columns), name_left_out(), "len")
+    groups = groups.select(pl.exclude("len", *verdicts.columns), exclusion_reason(), "len")
     has_reason = groups["reason"].is_not_null()
     counted = groups.filter(~has_reason)
     left_out = groups.filter(has_reason)
@@ -472,10 +472,8 @@ def read_column(scores: Scores, name: str) -> pl.Series:
     )
 
 
-def name_left_out() -> pl.Expr:
-    """Return why a row of scores is left out of all metrics, as `reason`; null for a row that
-    counts.
-    """
+def exclusion_reason() -> pl.Expr:
+    """Return an expression, `reason`: why a row of scores is left out of all metrics, or null."""
     status = pl.col("status")
     action = pl.col("excluded_by").cast(pl.String)
     return (
@@ -492,7 +490,7 @@ def count_coverage(scores: Scores) -> Coverage:
     """Count the samples that count towards metrics, and the others by reason."""
     verdicts = count_combinations(scores.frame.select("status", "excluded_by"))
     coverage = Coverage()
-    for reason, size in verdicts.select(name_left_out(), "len").iter_rows():
+    for reason, size in verdicts.select(exclusion_reason(), "len").iter_rows():
         if reason is None:
             coverage.n += size
         else:

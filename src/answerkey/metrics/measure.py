@@ -46,8 +46,8 @@ from answerkey.metrics.trials import (
     Trials,
     aggregate_scores,
     average_orders,
-    holds_other,
-    holds_shares,
+    has_binary_trials,
+    has_unaggregated,
     name_clusters,
     name_groups,
     number_samples,
@@ -243,11 +243,11 @@ def _compute_aggregates(
     """Return the values from the aggregates of samples, or from rows if there are none."""
     names = keyed.metric.fields()
     details: dict[str, object] = {"num_trials": trials.num_trials}
-    if any(holds_other(table.scores, name) for name in names):
+    if any(has_unaggregated(table.scores, name) for name in names):
         table = table._replace(is_by_owner=True)
         details["counts"] = "trials" if trials.num_trials > 1 else "orders"
     else:
-        is_share = all(holds_shares(table.scores, name) for name in names)
+        is_share = all(has_binary_trials(table.scores, name) for name in names)
         table = by_sample._replace(is_share=is_share)
         details["counts"] = "samples"
         aggregates = {}
@@ -428,7 +428,7 @@ def _bound_by_clusters(
         if not (metric.has_ratios and measured.coverage.n and names):
             bounded.append(_note_no_formula(value, design))
         elif uses[value.name] > 1:
-            # A class called `macro` has the names of the averages.
+            # The values of a class called `macro` have the same names as the averages.
             note = "two values of the metric have this name"
             bounded.append(_note_interval(value, note))
         else:

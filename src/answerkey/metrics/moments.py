@@ -24,7 +24,7 @@ from answerkey.metrics.intervals import Margin, Ratio, Scale
 from answerkey.types import MetricValue
 
 NO_INTERVAL = "answerkey computes none for a standard deviation"
-AN_END = Margin(interval_note="the end of a sample says nothing about values not seen")
+NO_END_INTERVAL = Margin(interval_note="the end of a sample says nothing about values not seen")
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class _SpreadMetric(_FieldMetric):
     has_ratios: ClassVar[bool] = False
 
 
-class _EndMetric(_SpreadMetric):
+class _ExtremeMetric(_SpreadMetric):
     """The smallest or the largest value of a field."""
 
     #: Its position among the sorted values.
@@ -93,11 +93,11 @@ class _EndMetric(_SpreadMetric):
             if number is not None:
                 numbers.append(float(number))
         end = sorted(numbers)[self.place]
-        return self.make_value(self.value_name, end, counts, margin=AN_END)
+        return self.make_value(self.value_name, end, counts, margin=NO_END_INTERVAL)
 
 
 @dataclass(frozen=True)
-class Max(_EndMetric):
+class Max(_ExtremeMetric):
     """The largest value of a field."""
 
     type: ClassVar[str] = "max"
@@ -105,7 +105,7 @@ class Max(_EndMetric):
 
 
 @dataclass(frozen=True)
-class Min(_EndMetric):
+class Min(_ExtremeMetric):
     """The smallest value of a field."""
 
     type: ClassVar[str] = "min"

@@ -399,7 +399,7 @@ def _count_samples(
     if num_trials > 1:
         counts["trials"] = {"num_trials": num_trials, "counts": row_counts}
     if "base_sample_id" in rows.columns:
-        not_reordered = _count_each(rows["not_reordered"].gather(worst))
+        not_reordered = _count_values(rows["not_reordered"].gather(worst))
         counts["orders"] = {
             "counts": row_counts,
             "not_reordered": not_reordered,
@@ -439,10 +439,10 @@ def count_rows(
             "failed": reasons["failed"].height,
             "errors": reasons["errors"].height,
         },
-        "completion_statuses": _count_each(rows["call_status"]),
+        "completion_statuses": _count_values(rows["call_status"]),
         "cut_off": int(rows["is_cut_off"].sum()),
         **counted,
-        "excluded": _count_each(scores.frame["excluded_by"].filter(is_scored)),
+        "excluded": _count_values(scores.frame["excluded_by"].filter(is_scored)),
         "letters": count_letters(scores),
         "choice_counts": count_choices(scores),
         "category_column": category,
@@ -481,7 +481,7 @@ def _count_doubted(scores: Scores) -> dict[str, int]:
     return counts
 
 
-def _count_each(values: pl.Series) -> dict[str, int]:
+def _count_values(values: pl.Series) -> dict[str, int]:
     """Return the number of occurrences of each value except null."""
     counts = count_combinations(values.drop_nulls().to_frame())
     return dict(sorted((str(value), rows) for value, rows in counts.iter_rows()))
@@ -510,7 +510,7 @@ def count_choices(scores: Scores) -> dict[str, int]:
         choices = choices.list.len()
     if not choices.dtype.is_integer():
         return {}
-    return _count_each(choices.filter(scores.counted()))
+    return _count_values(choices.filter(scores.counted()))
 
 
 def _read_correct(scores: Scores) -> pl.Series | None:

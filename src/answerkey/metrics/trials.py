@@ -250,7 +250,7 @@ def _combine_rows(
     for name in scores.metadata_names:
         metadata[name] = _write_lists(cells[name])
     for name in scores.value_names:
-        if holds_other(scores, name):
+        if has_unaggregated(scores, name):
             values[name] = _write_lists(cells[name])
             lists.append(name)
             continue
@@ -302,7 +302,7 @@ def _build_struct(
     return pl.DataFrame(columns).select(cells).to_struct(name)
 
 
-def holds_other(scores: Scores, name: str) -> bool:
+def has_unaggregated(scores: Scores, name: str) -> bool:
     """Whether a field has no aggregate: metadata, or a value that is not a number in some row."""
     if name not in scores.value_names:
         return name in scores.metadata_names
@@ -314,7 +314,7 @@ def holds_other(scores: Scores, name: str) -> bool:
     return not all(isinstance(value, int | float) for value in values)
 
 
-def holds_shares(scores: Scores, name: str) -> bool:
+def has_binary_trials(scores: Scores, name: str) -> bool:
     """Whether all trials of a value, or of the value named at the beginning of an aggregate's name,
     are 0 or 1.
     """

@@ -1,4 +1,4 @@
-"""What all rules share: what a character, white space and a word are, and what a rule returns."""
+"""Shared by all rules: characters, white space and words, and the reading that a rule returns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cache
 #: What `str.splitlines` breaks at.
 LINE_BREAKS = "\n\x0b\x0c\r\x1c\x1d\x1e\x85\u2028\u2029"
 
-#: White space that stays on its line: what `str.isspace` says, and three invisible characters.
+#: White space within a line: what `str.isspace` accepts, and three invisible characters.
 SPACES = (
     "\t\x1f "
     "\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
@@ -28,7 +28,7 @@ _SPACES = re.compile(f"[{SPACES}]+")
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a rule reads in a text: a choice, or the reason why it names none.
+    """The result of a rule: the choice that a text names, or the reason why it names none.
 
     Where a rule has parts, `part` is the one that decided, and `span` the passage of the text, as
     offsets. Where something speaks against a choice, it is `doubted`, and `doubt` says what.
@@ -66,13 +66,13 @@ def accept_reading(reading: Reading, grade: str) -> Reading:
 
 
 def skip_spaces(text: str, at: int) -> int:
-    """Return the first position from `at` on that is no space; line breaks are not spaces."""
+    """Return the first position from `at` on that is not a space; line breaks are not spaces."""
     match = _SPACES.match(text, at)
     return at if match is None else match.end()
 
 
 def find_first_label(text: str) -> tuple[int, int]:
-    """Return where a label may be that begins the text: its first character after white space."""
+    """Return where a label at the beginning of the text would be: after its white space."""
     begin = len(text) - len(text.lstrip(WHITE_SPACE))
     size = measure_character(text, begin)
     return begin, begin + min(size, LONGEST_CHARACTER)
@@ -86,7 +86,7 @@ def is_word_character(character: str) -> bool:
 
 
 def match_word(text: str, at: int, words: frozenset[str]) -> int | None:
-    """Return how long the word at `at` is if it is one of `words`, in any case.
+    """Return the length of the word at `at` if it is one of `words`, in any case.
 
     None if it is another. 0 if there is no word. No more is read than the longest of them takes.
     """

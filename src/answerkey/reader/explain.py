@@ -1,6 +1,4 @@
-"""Why a rule read what it read: its parts, its reasons, and the sentence that tells them for one
-text.
-"""
+"""Why a rule decided as it did: its parts, its reasons, the sentence that explains a reading."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ from typing import Any
 
 from answerkey.reader.characters import compose, find_first_label
 
-#: By rule, what each of its parts finds; where no part is named, nothing was found.
+#: What each part of a rule finds, by rule; a reading without a part found nothing.
 PARTS: dict[str, dict[str, str]] = {
     "leading_label": {
         "as_it_is": "the text begins with it",
@@ -18,9 +16,9 @@ PARTS: dict[str, dict[str, str]] = {
     },
     "stated_answer": {
         "answer_cue": "words for the answer lead to it",
-        "boxed": "it stands in a LaTeX box",
-        "answer_tag": "it stands in a tag for answers",
-        "double_brackets": "it stands in double brackets",
+        "boxed": "it is in a LaTeX box",
+        "answer_tag": "it is in a tag for answers",
+        "double_brackets": "it is in double brackets",
         "chosen": "it is what the text chooses",
         "correction": "it corrects what was said before",
         "named_right": "it is called right, or the answer",
@@ -31,8 +29,8 @@ PARTS: dict[str, dict[str, str]] = {
         "marked_option": "it is the only one marked in a list of the options",
         "verdict_list": "it is the one called right where every option is judged",
         "conclusion": "it is what the text concludes with",
-        "remaining": "it is what is said to be left over",
-        "reference": "it is what the finding is said to correspond to",
+        "remaining": "the text says that only it remains",
+        "reference": "the text says that its result corresponds to it",
         "elimination": "all others are excluded",
         "option_text": "the full text of its option is stated",
         "unclosed_thought": "the text ends within a thought that is never closed",
@@ -43,13 +41,13 @@ PARTS: dict[str, dict[str, str]] = {
 #: The reasons that only these rules give, and when.
 PART_REASONS: dict[str, str] = {
     "NOTHING_STATED": "the text states no answer, or takes it back; or the pattern matches nowhere",
-    "CONTRADICTS_ITSELF": "a label stands with the full text of another option",
+    "CONTRADICTS_ITSELF": "a label goes with the full text of another option",
     "DECLINED": "the text declines to answer, or says that no option is right",
 }
 
 #: What speaks against a choice that is named: doubted readings, and, last, weak ones.
 DOUBTS: dict[str, str] = {
-    "quoted": "it is what somebody else is quoted with",
+    "quoted": "it is quoted from somebody else",
     "taken_back": "later words take it back",
     "other_statement": "another choice is stated as well, and neither replaces the other",
     "other_text": "the text of another option goes with it",
@@ -147,7 +145,7 @@ def shorten(value: object) -> str:
 
 
 def _quote(text: str, span: Sequence[int] | None) -> str:
-    """Return the passage that decided, and its place in the text in characters."""
+    """Return the passage that decided, and its position in the text in characters."""
     if span is None:
         return "nothing"
     begin, end = span

@@ -75,7 +75,7 @@ def find_last(pattern: str, text: str, choices: Sequence[str]) -> str | None:
 @lru_cache(maxsize=_KEPT)
 def _write_lone(choices: tuple[str, ...]) -> str:
     """Return the pattern of a label that stands alone, without a word character beside it."""
-    # A label of one character is looked for before what stands in front of it: that is faster.
+    # It is faster to search for a label of one character first, and then to look behind it.
     is_usual = all(len(label) == 1 for label in choices)
     return r"(?s:LABEL(?<!\w.)(?!\w))" if is_usual else r"(?<!\w)LABEL(?!\w)"
 
@@ -92,19 +92,19 @@ _ANSWER_COLON = re.compile(r"answer\s*+:")
 # Extractors that look at the text as a whole, or at its two ends.
 
 
-def _look_up(text: str, _choices: Sequence[str]) -> str | None:
+def _read_whole_text(text: str, _choices: Sequence[str]) -> str | None:
     return text.strip()
 
 
-def _compare(text: str, _choices: Sequence[str]) -> str | None:
+def _read_unchanged_text(text: str, _choices: Sequence[str]) -> str | None:
     return text
 
 
-def _look_at_start(text: str, choices: Sequence[str]) -> str | None:
+def _read_start(text: str, choices: Sequence[str]) -> str | None:
     return next(filter(text.startswith, choices), None)
 
 
-def _look_at_ends(text: str, _choices: Sequence[str]) -> str | None:
+def _read_start_or_end(text: str, _choices: Sequence[str]) -> str | None:
     """Return a capital that stands alone at the start, else at the end, offered or not."""
     for word in (*text.split(None, 1)[:1], *text.rsplit(None, 1)[-1:]):
         if len(word) == 1 and word.isupper():
@@ -120,7 +120,7 @@ _DECOR = r"[*_`$()\[\]{}\"'<> \t]{0,8}"
 #: MMLU-Pro offers ten options at most, and looks for these letters whatever a sample offers.
 _TEN = tuple(ascii_uppercase[:10])
 _FOUR = tuple(ascii_uppercase[:4])
-#: What simple-evals looks for, in this order; white space may stand before the colon.
+#: The cues of simple-evals, in this order; white space may precede the colon.
 _LOCAL_ANSWERS = (
     "answer:", "উত্তর:", "उत्तर:", "উত্তরঃ", "antwort:", "답변:", "정답:", "답:", "答案\uff1a",
     "答案:",
@@ -221,7 +221,7 @@ def _find_last_of(patterns: Sequence[str], text: str, choices: Sequence[str]) ->
 # Extractors with a list of patterns, tried in order, and with the texts of the options.
 
 _BARE = r"(\()?LABEL(?(1)\))"
-#: A label with what must follow it, and with what must stand before it.
+#: A label with the marks that must follow it, and with those that must precede it as well.
 _ENDED = rf"(?:\*\*)?{_BARE}(?:\*\*)?(?:[., ]|\s?:|$)"
 _ALONE = rf"(?:^| ){_ENDED}"
 #: The last match of the first that matches counts.
@@ -250,7 +250,7 @@ def _read_lm_eval(text: str, choices: Sequence[str], options: Sequence[str]) -> 
         return str(capitals[-1])
     labels = _fold_options(tuple(options), tuple(choices)) if options else {}
     hit = None if "" in labels or not labels else _find_last_text(_fold(text), labels)
-    # A text that ends in white space without its punctuation is found, and stands for no label.
+    # A text that ends in white space once its punctuation is gone matches, but has no label.
     if hit:
         return labels.get(hit.strip())
     return find_last(r":\s*LABEL", text, choices) if ":" in text else None
@@ -260,12 +260,12 @@ def _read_lm_eval(text: str, choices: Sequence[str], options: Sequence[str]) -> 
 def _fold_options(options: tuple[str, ...], choices: tuple[str, ...]) -> dict[str, str]:
     """Return the labels by the folded texts of their options.
 
-    Of options that are alike the last counts.
+    If options have the same text, the last one counts.
     """
     return dict(zip((_fold(item.strip()) for item in options), choices, strict=False))
 
 
-#: What Unicode calls punctuation, of ASCII.
+#: The ASCII characters that are punctuation in Unicode.
 _PUNCTUATION = dict.fromkeys(map(ord, "!\"#%&'()*,-./:;?@[\\]_{}"))
 
 
@@ -396,7 +396,7 @@ _ALL = (
     Extractor(
         "HELM",
         "the whole text, without white space around it, must be the label",
-        _look_up,
+        _read_whole_text,
     ),
     Extractor(
         "Inspect",
@@ -439,17 +439,17 @@ _ALL = (
         "compl-ai",
         "a capital at the start before a blank or the end, else a capital at the end after a "
         "blank; it need not be an offered label",
-        _look_at_ends,
+        _read_start_or_end,
     ),
     Extractor(
         "openai/evals",
         "the text must start with a label, whatever follows it",
-        _look_at_start,
+        _read_start,
     ),
     Extractor(
         "deepeval",
         "the whole text must be the label, character by character",
-        _compare,
+        _read_unchanged_text,
     ),
 )
 EXTRACTORS: dict[str, Extractor] = {extractor.name: extractor for extractor in _ALL}

@@ -79,19 +79,17 @@ def read_first_character(text: str, choices: Sequence[str], _options: object = N
 
 
 def _names_another(text: str, label: str, end: int, choices: Sequence[str]) -> bool:
-    """Say whether a label that ends at `end` is joined to another choice, also through others:
-    `A/B/C`.
-    """
+    """Say whether a label that ends at `end` is joined to another choice, as in `A/B/C`."""
     waiting = [(end, False)]
     seen = set(waiting)
     while waiting:
         at, is_other = waiting.pop()
-        for begin in _find_joined(text, at):
+        for begin in _find_joined_positions(text, at):
             joined, stop = read_character(text, begin)
             if joined not in choices:
                 continue
             following = (stop, is_other or joined != label)
-            if following[1] and _stands(text, joined, stop):
+            if following[1] and _stands_alone(text, joined, stop):
                 return True
             if following not in seen:
                 seen.add(following)
@@ -99,14 +97,14 @@ def _names_another(text: str, label: str, end: int, choices: Sequence[str]) -> b
     return False
 
 
-def _stands(text: str, label: str, end: int) -> bool:
-    """Say whether a joined label, which ends at `end`, is no part of what follows it."""
+def _stands_alone(text: str, label: str, end: int) -> bool:
+    """Say whether a joined label, which ends at `end`, is separate from what follows it."""
     if _is_part_of_word(text, label, end):
         return False
     return not _runs_into_word(text, end, WORDS_AFTER_ANOTHER)
 
 
-def _find_joined(text: str, at: int) -> Iterator[int]:
+def _find_joined_positions(text: str, at: int) -> Iterator[int]:
     """Yield where a character may begin that is joined to the one that ends at `at`."""
     if text[at : at + 1] in DASHES:
         yield at + 1
@@ -140,16 +138,15 @@ def _is_part_of_word(text: str, label: str, end: int) -> bool:
 
 
 def _runs_into_word(text: str, end: int, harmless: frozenset[str]) -> bool:
-    """Say whether white space and then, on the same line, a word follows that is not one of the
-    harmless.
-    """
+    """Say whether, after white space on the same line, a word follows that is not harmless."""
     begin = skip_spaces(text, end)
     return begin > end and match_word(text, begin, harmless) is None
 
 
 def _echoes_choices(text: str, end: int, choices: Sequence[str]) -> bool:
-    """Say whether later lines begin with two other choices (or the only other), labelled as the
-    first is.
+    """Say whether later lines begin with two other choices (or the only other one).
+
+    They count if their labels have the same mark as the first.
     """
     mark = text[end : end + 1]
     if mark not in LABEL_MARKS:
@@ -178,7 +175,7 @@ def read_first_code_point(text: str, choices: Sequence[str], _options: object = 
 
 # The extraction rule `leading_label`: the first character after its wrapping, if it names a choice.
 
-#: An answer label begins within so many characters, and ends within so many words.
+#: The number of characters within which an answer label begins, and of words within which it ends.
 _LONGEST_WRAPPING = 400
 _LONGEST_ANSWER_LABEL = 8
 
@@ -203,7 +200,7 @@ def read_leading_label(text: str, choices: Sequence[str], _options: object = Non
     """
     if not text.strip(WHITE_SPACE):
         return Reading(reason="EMPTY")
-    begin, part = _find_begin(text, tuple(choices))
+    begin, part = _find_text_begin(text, tuple(choices))
     remainder = text[begin:]
     size = measure_character(remainder)
     span = (begin, begin + size) if size else None
@@ -211,7 +208,7 @@ def read_leading_label(text: str, choices: Sequence[str], _options: object = Non
     fold, names = _fold_choices(tuple(choices))
     remainder = fold(remainder)
     labels = tuple(names)
-    reading = _see_through(remainder, labels) or read_first_character(remainder, labels)
+    reading = _find_wrapped_choices(remainder, labels) or read_first_character(remainder, labels)
     reason = reading.reason
     if reason == "EMPTY":
         reason = "NOT_A_CHOICE"
@@ -220,9 +217,7 @@ def read_leading_label(text: str, choices: Sequence[str], _options: object = Non
 
 
 def _drop_underscores(text: str, size: int) -> str:
-    """Return the text without the `_` that close emphasis after its first character: they end no
-    word.
-    """
+    """Return the text without the `_` that close emphasis after its first character."""
     remainder = text[size:].lstrip("_")
     if is_word_character(remainder[:1]):
         return text
@@ -231,9 +226,9 @@ def _drop_underscores(text: str, size: int) -> str:
 
 @lru_cache(maxsize=256)
 def _fold_choices(choices: tuple[str, ...]) -> tuple[Callable[[str], str], dict[str, str]]:
-    """Return how to spell a text, and the choices by this spelling: small letters.
+    """Return a function that folds the case of a text, and the choices by their folded labels.
 
-    Where case tells two choices apart, everything stays as it is written.
+    If two choices differ only in case, nothing is folded.
     """
     names = {compose(choice.lower()): choice for choice in choices}
     if len(names) == len(choices):
@@ -241,7 +236,7 @@ def _fold_choices(choices: tuple[str, ...]) -> tuple[Callable[[str], str], dict[
     return str, dict(zip(choices, choices, strict=True))
 
 
-def _find_begin(text: str, choices: tuple[str, ...]) -> tuple[int, str]:
+def _find_text_begin(text: str, choices: tuple[str, ...]) -> tuple[int, str]:
     """Return where the text begins after its wrapping, and what was taken off."""
     offset = len(text) - len(text.lstrip(WHITE_SPACE))
     units = split_units(text[offset : offset + _LONGEST_WRAPPING], read_labels(choices))
@@ -281,8 +276,8 @@ def _skip_answer_label(units: Units, at: int) -> int | None:
     return None
 
 
-def _see_through(text: str, choices: tuple[str, ...]) -> Reading | None:
-    """Return the reading if other choices make the first ambiguous, wrapped as they may be."""
+def _find_wrapped_choices(text: str, choices: tuple[str, ...]) -> Reading | None:
+    """Return the reading if further choices, perhaps wrapped, make the first one ambiguous."""
     first = text.splitlines()[0] if text else ""
     bare = _write_wrapped(choices).sub(r"\1", first)
     several = read_first_character(bare, choices)

@@ -17,7 +17,7 @@ from functools import cache
 
 from answerkey.reader.characters import LINE_BREAKS, SPACES, WHITE_SPACE
 
-# The parts that words play in stating an answer, as bits: a word may play several.
+# The roles of words in stating an answer, as bits: a word may have several.
 
 (
     # `answer`, and in languages that need nothing between it and the label, BARE as well.
@@ -43,7 +43,7 @@ from answerkey.reader.characters import LINE_BREAKS, SPACES, WHITE_SPACE
     IF,
     # Somebody else's opinion, or an earlier one: `many would say`, `at first`.
     SAYS,
-    # What comes replaces what was said; UNDO takes it back even if nothing comes.
+    # What follows replaces what was said; UNDO retracts it even if nothing follows.
     FIX,
     UNDO,
     # Words that may follow a label and cannot follow an article: `because`, `which`.
@@ -119,7 +119,7 @@ _HTML = {f"<{name}>" for name in _TAGS} | {f"</{name}>" for name in _TAGS}
 _BRACKETS_OPEN = set("([{\u3008\u300a\u3010\u3014\u3016\u3018\uff08\uff3b\uff5b\u27e8")
 _BRACKETS_CLOSE = set(")]}\u3009\u300b\u3011\u3015\u3017\u3019\uff09\uff3d\uff5d\u27e9")
 
-#: What carries no meaning in any place: emphasis, quotes, LaTeX and HTML.
+#: Marks without a meaning of their own: emphasis, quotes, LaTeX and HTML.
 DRESS = frozenset(_EMPHASIS | QUOTES | _LATEX | _HTML)
 OPEN = DRESS | _BRACKETS_OPEN
 CLOSE = DRESS | _BRACKETS_CLOSE
@@ -150,7 +150,7 @@ BULLETS |= frozenset("\u2022\u25cf\u25a0\u25aa\u00b7\u2023\u25ba\U0001f449")
 
 #: Directly after a label these make it something else: `C++`, `A^2`, `4%`; after a number they go
 #: on with it.
-SPOILING = frozenset("+#^%=\\\u00b0\u00b2\u00b3\u20ac\u00a3")
+CHANGING = frozenset("+#^%=\\\u00b0\u00b2\u00b3\u20ac\u00a3")
 OPERATORS = frozenset({*"+-*/=&^%\u00d7\u00f7\u2212\u00b7", "\\times", "\\cdot", "\\%"})
 
 
@@ -189,7 +189,7 @@ _SIGN_RUNS = r"\\(?:[A-Za-z]++|[()\[\]{}])|[-=]{1,64}+>|-++|=++|\*++|_++|`++|~++
 
 _BREAK = rf"(?:\r\n|[{LINE_BREAKS}])"
 
-#: Words and marks of ASCII among ASCII come first: they are the most, and quickly told.
+#: ASCII words and marks among ASCII come first: they are the most frequent, and fast to match.
 _COMMON = r"[A-Za-z]++(?!'|[^\x00-\x7f])|[.,()?:;!{}\"/&+%^|@\]](?![^\x00-\x7f])"
 
 #: A token, and the spaces before it.
@@ -207,8 +207,7 @@ def split_tokens(text: str) -> list[str]:
     return [token for _, token in PIECE.findall(text.rstrip(WHITE_SPACE))]
 
 
-# The words of all languages in one place: what part a word, or the longest phrase from it on,
-# plays.
+# The words of all languages: the roles of a word, or of the longest phrase that begins with it.
 
 #: Marks that Arabic may or may not write, the lengthening stroke, and alefs that are often written
 #: bare.
@@ -222,7 +221,7 @@ WORD_FILES = list_names(
     "nordic ordinals others portuguese russian signs spanish"
 )
 
-#: A longer token is no word of the lexicon; composing long runs of marks takes quadratic time.
+#: Longer tokens are not in the lexicon; composing long runs of marks takes quadratic time.
 LONGEST_TOKEN = 64
 _SHORTEST_FOLDED = 3
 
@@ -265,7 +264,7 @@ def normalize_word(token: str) -> str:
 def fold_accents(word: str) -> str:
     """Return a Latin word without accents, for those who write `reponse`.
 
-    Short words keep theirs, because other words differ from them by the accent alone.
+    Short words keep their accents, since other words differ from them by the accent alone.
     """
     if not _SHORTEST_FOLDED < len(word) <= LONGEST_TOKEN:
         return word

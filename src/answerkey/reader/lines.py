@@ -50,13 +50,13 @@ from answerkey.reader.names import Named, find_label, is_named_text, is_small, i
 from answerkey.reader.statements import Findings, Statement, Weight
 from answerkey.reader.units import MARGIN, Units, list_places, spell_options
 
-#: Units that a label may stand after at the beginning of a line.
+#: The maximum number of units before a label at the beginning of a line.
 _LEAD = 8
 #: In a longer text `(a)` begins the first part of an argument.
 _SHORT_TEXT = 24
 #: A longer item of a list says more than its option's text.
 _SHORT_ITEM = 10
-#: So many items are a list, and so many are a list of the options, unless there are fewer options.
+#: The fewest items of a list, and of a list of the options, unless there are fewer options.
 _FEWEST = 2
 _LISTED = 3
 #: Pictures: signs and emojis.
@@ -82,8 +82,8 @@ class Line:
 
     `names` are the labels that it begins with. `is_bare`: there is nothing else on it. `is_echo`:
     there is the label with its own option's text and nothing else. `is_labelled`: the label is set
-    off from what follows. `sign`: a tick, a
-    cross or a check box before the label. `is_inline`: an item, not the whole line.
+    off from what follows. `sign`: a tick, a cross or a check box before the label. `is_inline`: an
+    item, not the whole line.
     """
 
     begin: int
@@ -126,7 +126,7 @@ def lay_out(units: Units) -> LineLayout:
             mark = first[1]
         is_thought = first == ["a", ":"] and units.words[begin + 2] in _PLANS
         if is_thought or (first == ["a", mark] and end > begin + 2):
-            # `A:` only answers the `Q:` before it: `A: Let's think step by step.`
+            # Here `A:` stands for `Answer:`, not for a choice: `A: Let's think step by step.`
             if units.labels[begin] is not None:
                 units.labels[begin] = None
                 units.named.remove(begin)
@@ -249,11 +249,11 @@ def _find_lists(units: Units, lines: Sequence[Line]) -> list[list[Line]]:
         last = place
     lists = [items for items in lists if len(items) >= _FEWEST]
     if {units.labels[at] for at in units.named}.issuperset(choices[:_LISTED]):
-        lists += _find_inline(units, lines)
+        lists += _find_inline_lists(units, lines)
     return lists
 
 
-def _find_inline(units: Units, lines: Sequence[Line]) -> Iterator[list[Line]]:
+def _find_inline_lists(units: Units, lines: Sequence[Line]) -> Iterator[list[Line]]:
     """Yield lists such as `(A) Paris (B) Lyon (C) Nice`, in the order of the choices."""
     choices = units.choices.choices
     needed = max(min(_LISTED, len(choices)), _FEWEST)
@@ -290,7 +290,7 @@ def _find_mark(units: Units, at: int) -> str:
     return word if roles[at + 1] & _VERDICTS else ""
 
 
-# Questions in a reply: a model may go on with one of its own, or repeat the one it was asked.
+# Questions in a reply: a model may continue with one of its own, or repeat the one it was asked.
 
 _MOST_QUESTION_MARKS = 8
 _BEFORE_QUESTION = frozenset({"*", "**", "[", "\u3010", *("#" * count for count in range(1, 7))})
@@ -326,7 +326,7 @@ def _opens_question(units: Units, at: int) -> bool:
 
 
 def _find_question(units: Units, lines: Sequence[Line], items: Sequence[Line]) -> int | None:
-    """Return where a question with these options begins; None if they are no question's options."""
+    """Return where the question with these options begins; None if no question precedes them."""
     is_judged = any(judge(units, item) is not None for item in items)
     if is_judged or items[0].choices[0] != units.choices.choices[0]:
         return None
@@ -344,13 +344,13 @@ def _find_question(units: Units, lines: Sequence[Line], items: Sequence[Line]) -
 
 
 def _has_words(units: Units, begin: int, end: int) -> bool:
-    """Say whether there are words other than `Options:` from one unit to another."""
+    """Say whether there are words other than `Options:` between two units."""
     words = filter(partial(is_word, units), range(begin, end))
     return any(not units.roles[at] & OPTION for at in words)
 
 
 def is_foreign(units: Units, items: Sequence[Line]) -> bool:
-    """Say whether a list has other options than those that were asked about: few share a word."""
+    """Say whether a list has options other than those of the question: few share a word."""
     options: dict[str, set[str]] = {}
     for words, choice in spell_options(units.option_texts, units.choices).items():
         options[choice] = _list_content(words)
@@ -366,7 +366,7 @@ def is_foreign(units: Units, items: Sequence[Line]) -> bool:
 
 
 def _list_content(words: Iterable[str]) -> set[str]:
-    """Return the words that say something: no articles, no marks."""
+    """Return the words with a meaning of their own: no articles, no marks."""
     roles = load_lexicon().roles
     light = FILL | PREP | AND | OR
     return {word for word in words if word[:1].isalnum() and not roles.get(word, 0) & light}
@@ -392,7 +392,7 @@ def _state_line(line: Line, part: str, weight: Weight, findings: Findings) -> No
 
 def _read_bare(units: Units, layout: LineLayout, findings: Findings) -> None:
     """Note labels on lines of their own, if they are not the items of a list."""
-    bare = _list_bare(units, layout)
+    bare = _list_bare_lines(units, layout)
     if len({line.choices for line in bare}) >= max(_LISTED, len(units.choices.choices)):
         return
     for line in bare:
@@ -401,7 +401,7 @@ def _read_bare(units: Units, layout: LineLayout, findings: Findings) -> None:
         _state_line(line, "label_line", weight, findings)
 
 
-def _list_bare(units: Units, layout: LineLayout) -> list[Line]:
+def _list_bare_lines(units: Units, layout: LineLayout) -> list[Line]:
     listed: set[int] = set()
     for items in layout.lists:
         if len(items) >= _LISTED and not items[0].is_bare:
@@ -467,15 +467,15 @@ def _read_labelled(
 
 
 def _read_alone(units: Units, lines: Sequence[Line], line: Line, findings: Findings) -> None:
-    """Note the only label that opens a line: the last line, or one that a verb and a colon lead."""
+    """Note the only label that opens a line: the last line, or one after a verb and a colon."""
     if line is not lines[-1]:
-        if _is_led(units, lines, line):
+        if _follows_cue(units, lines, line):
             _state_line(line, "after_colon", Weight.VERDICT, findings)
     elif units.words[units.size - 1] not in COLONS and not _is_inline_list(units, line):
         _state_line(line, "last_label", Weight.DEFINITE, findings)
 
 
-def _is_led(units: Units, lines: Sequence[Line], line: Line) -> bool:
+def _follows_cue(units: Units, lines: Sequence[Line], line: Line) -> bool:
     """Say whether the line before ends with a verb and a colon: `The answer is:`."""
     before = lines[lines.index(line) - 1].end
     is_verb = units.words[before - 1] in COLONS and units.roles[before - 2] & BE
@@ -483,7 +483,7 @@ def _is_led(units: Units, lines: Sequence[Line], line: Line) -> bool:
 
 
 def _is_listed(units: Units, item: Line) -> bool:
-    """Say whether an item is an option and no more, and not a remark on it."""
+    """Say whether an item is just an option, without a remark on it."""
     is_short = not units.option_texts and item.end - item.begin <= _SHORT_ITEM
     return item.is_echo or item.is_bare or (is_short and judge(units, item) is not False)
 
@@ -521,7 +521,7 @@ def judge(units: Units, line: Line, *, is_alone: bool = False) -> bool | None:
 
 
 def _find_verdict(units: Units, line: Line, begin: int) -> bool | None:
-    """Return the first verdict on a line, as far as no other label is named."""
+    """Return the first verdict on a line before another label is named."""
     for at in range(begin, line.end):
         if units.labels[at] not in {None, *line.choices} and not units.token(at).islower():
             break

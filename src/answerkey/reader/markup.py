@@ -24,14 +24,14 @@ from answerkey.reader.names import Named, read_names
 from answerkey.reader.statements import Findings, Weight, follow
 from answerkey.reader.units import Units
 
-# Thoughts, channels and turns of a conversation: where the answer may stand in the raw text.
+# Thoughts, channels and turns of a conversation: where in the raw text the answer may be.
 
 #: Where a passage begins and ends.
 _Span = tuple[int, int]
 _THOUGHTS = (
     "think|thinking|thoughts?|reasoning|reflection|scratchpad|analysis|seed:think|longcat_think"
 )
-#: What opens a thought, in a form that Python and RE2 read alike.
+#: The opening of a thought, as a pattern with the same meaning in Python and RE2.
 _OPENING = (
     rf"<(?:{_THOUGHTS})\s?>|\[think(?:ing)?\]|<\|(?:start_)?think(?:ing)?\|>"
     "|\u25c1think\u25b7|<unused94>|<[|]inner_prefix[|]>"
@@ -57,11 +57,11 @@ _TURN_ENDS = frozenset({"end", "return", "call", "message", "end_header_id"})
 
 #: A thought and an answer when the tokens of the channels were taken out of the text.
 _FINAL = "assistantfinal"
-_BARE_THOUGHT = re.compile("(?:assistant)?(?:analysis|commentary)(?=[A-Z\"'])")
-_BARE_CHANNEL = re.compile("assistant(?:analysis|commentary|final)")
+_TAGLESS_THOUGHT = re.compile("(?:assistant)?(?:analysis|commentary)(?=[A-Z\"'])")
+_TAGLESS_CHANNEL = re.compile("assistant(?:analysis|commentary|final)")
 
 _BLANKS = f"[{re.escape(WHITE_SPACE)}]*"
-#: How a text begins that begins with a thought, in a form that Python and RE2 read alike.
+#: The beginning of a text that begins with a thought, also with the same meaning in RE2.
 THOUGHT_BEGIN = (
     rf"^{_BLANKS}(?:(?i:<\|im_start\|>assistant){_BLANKS})?(?:(?i:{_OPENING}|<\|channel>"
     r"|(?:<\|start\|>assistant)?<\|channel\|>)|(?:assistant)?(?:analysis|commentary)[A-Z\"'])"
@@ -72,17 +72,17 @@ THOUGHT_BEGIN = (
 class _Frames:
     """The passages of a text: what each turn says, and the thoughts.
 
-    `opened` is where the token stands of a thought that is never closed.
+    `open_at` is the position of the token that opened a thought which is not closed yet.
     """
 
     turns: list[list[_Span]] = field(default_factory=lambda: [[]])
     thoughts: list[_Span] = field(default_factory=list)
-    opened: int | None = None
+    open_at: int | None = None
     is_read: bool = True
 
     def add(self, begin: int, end: int) -> None:
         """Note a passage between two tokens."""
-        if self.opened is not None:
+        if self.open_at is not None:
             self.thoughts.append((begin, end))
         elif self.is_read:
             self.turns[-1].append((begin, end))
@@ -90,40 +90,40 @@ class _Frames:
     def read(self, token: re.Match[str]) -> None:
         """Note what a token opens or closes."""
         if token["open"]:
-            self.opened = token.start()
+            self.open_at = token.start()
         elif not token["close"]:
             self.turn(token)
-        elif self.opened is None:  # the prompt has opened it
+        elif self.open_at is None:  # the prompt has opened it
             self.thoughts += self.turns[-1]
             self.turns[-1].clear()
         else:
-            self.opened = None
+            self.open_at = None
 
     def turn(self, token: re.Match[str]) -> None:
         """Begin the turn, or the channel of a turn, that a token opens."""
         self.turns.append([])
         if token["channel"]:
             self.is_read = True
-            self.opened = None if token["channel"].lower() == "final" else token.start()
+            self.open_at = None if token["channel"].lower() == "final" else token.start()
             return
         role = (token["role"] or token["name"] or "").lower()
         if role != "end_header_id":
             self.is_read = role not in _OTHERS and not token["inst"]
         if role in _TURN_ENDS:
-            self.opened = None
+            self.open_at = None
 
 
 def _read_frames(text: str) -> _Frames | None:
     """Return the passages of a text; None if it has neither thoughts nor turns."""
-    bare = _BARE_THOUGHT.match(text)
+    bare = _TAGLESS_THOUGHT.match(text)
     if bare or _FINAL in text:
-        return _read_bare_channels(text, bare.end() if bare else 0)
+        return _read_tagless_channels(text, bare.end() if bare else 0)
     if not _may_have_frames(text):
         return None
     frames = _Frames()
     begin = 0
     for token in _FRAME.finditer(text):
-        if token["open"] and frames.opened is not None:
+        if token["open"] and frames.open_at is not None:
             continue
         frames.add(begin, token.start())
         begin = token.end()
@@ -137,13 +137,13 @@ def _may_have_frames(text: str) -> bool:
     return is_possible and _FRAME_BEGIN.search(text) is not None
 
 
-def _read_bare_channels(text: str, begin: int) -> _Frames:
+def _read_tagless_channels(text: str, begin: int) -> _Frames:
     """Return the passages of a text whose channels have lost their tokens."""
     final = text.find(_FINAL)
     if final < 0:
-        return _Frames(thoughts=[(begin, len(text))], opened=0)
+        return _Frames(thoughts=[(begin, len(text))], open_at=0)
     first = final + len(_FINAL)
-    channel = _BARE_CHANNEL.search(text, first)
+    channel = _TAGLESS_CHANNEL.search(text, first)
     end = channel.start() if channel else len(text)
     return _Frames([[(first, end)]], [(begin, final)])
 
@@ -151,8 +151,8 @@ def _read_bare_channels(text: str, begin: int) -> _Frames:
 def find_parts(text: str) -> list[_Span] | None:
     """Return the parts of a text that may state its answer, the first to be read first.
 
-    None when its thought is never closed. What was said before a thought is read after what follows
-    it.
+    None when its thought is never closed. Text before a thought is read after the text that
+    follows it.
     """
     frames = _read_frames(text)
     if frames is None:
@@ -162,7 +162,7 @@ def find_parts(text: str) -> list[_Span] | None:
         for begin, end in reversed(turn):
             if text[begin:end].strip():
                 parts.append((begin, end))
-    if not parts and frames.opened is not None:
+    if not parts and frames.open_at is not None:
         return None
     return parts
 
@@ -184,17 +184,17 @@ def find_thoughts(text: str) -> list[_Span]:
 
 
 def is_thought(text: str) -> bool:
-    """Return whether a text is a thought and says nothing beside it."""
+    """Return whether a text consists of a thought only."""
     parts = split_thoughts(text)
     return parts is not None and not parts[1]
 
 
 def split_thoughts(text: str) -> tuple[str, str] | None:
-    """Return what a text thinks, and what its first turn says; None where it thinks nothing.
+    """Return the thoughts of a text, and the text of its first turn; None without thoughts.
 
-    A thought stands between its tokens, or before a closing one that nothing opened: the prompt may
-    have. One that is never closed takes the rest of the text, unless something was said before it.
-    White space before what is said is left out.
+    A thought stands between its tokens, or before a closing one whose opening one was in the
+    prompt. One that is never closed takes the rest of the text, unless text precedes it.
+    White space before the answer is left out.
     """
     text = text.lstrip(WHITE_SPACE)
     frames = _read_frames(text)
@@ -202,10 +202,10 @@ def split_thoughts(text: str) -> tuple[str, str] | None:
         return None
     answer = _join_first_turn(text, frames)
     thoughts = frames.thoughts
-    if frames.opened is not None and answer:
-        # A token that is only spoken of; another may have parted what follows it.
-        thoughts = [thought for thought in thoughts if thought[0] < frames.opened]
-        answer += text[frames.opened :]
+    if frames.open_at is not None and answer:
+        # The text only mentions this token, so it opens no thought.
+        thoughts = [thought for thought in thoughts if thought[0] < frames.open_at]
+        answer += text[frames.open_at :]
     if not thoughts:
         return None
     passages = [text[begin:end].strip() for begin, end in thoughts]
@@ -213,7 +213,7 @@ def split_thoughts(text: str) -> tuple[str, str] | None:
 
 
 def _join_first_turn(text: str, frames: _Frames) -> str:
-    """Return what the first turn says that says anything."""
+    """Return the text of the first turn that is not empty."""
     for turn in frames.turns:
         answer = "".join(text[begin:end] for begin, end in turn)
         if answer.strip(WHITE_SPACE):
@@ -221,8 +221,7 @@ def _join_first_turn(text: str, frames: _Frames) -> str:
     return ""
 
 
-# Tags, LaTeX spaces and check boxes in the spelling that the rest of the reader knows, of the same
-# length.
+# Tags, LaTeX spaces and check boxes, spelled as the reader knows them, at the same length.
 
 #: What opens and closes an answer, in place of a tag.
 OPEN_ANSWER, CLOSE_ANSWER = "\x02", "\x03"
@@ -237,10 +236,10 @@ _BLOCKS = list_names(
     "br div details summary li ul ol tr table center hr blockquote section pre h1 h2 h3 h4 h5 h6"
 )
 _INLINE = list_names("kbd code span font tt small big samp ins var")
-#: The marks that are read in place of tags.
+#: The marks that stand in for tags.
 _MARKS = dict.fromkeys(_BLOCKS, BREAK) | dict.fromkeys(_INLINE, _EMPHASIS) | {"td": "|", "th": "|"}
 
-#: Keys of an object that is written down, as JSON or Python has it, and strings after them.
+#: The keys of a JSON object or a Python dict, and strings after them.
 _KEY = re.compile(r"""(["'])([^\W\d][\w \-]{1,40})\1\s{0,4}:""")
 _ANY_KEY = re.compile(r"""["']\s{0,4}:""")
 _LABEL_VALUE = re.compile(r"""\s{0,4}["'][^"'\s]{1,3}["']""")
@@ -287,8 +286,7 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def _simplify_keys(text: str) -> str:
-    """Return a text in which keys of an object that name the answer are `ans`, and its thoughts are
-    blank.
+    """Return a text whose keys that name the answer are `ans`, and whose thoughts are blank.
 
     `{"option": "A", "correct": false}` becomes `{"A": false}`.
     """
@@ -314,7 +312,7 @@ def _find_answer_keys(text: str) -> list[re.Match[str]]:
 
 
 def _simplify_tag(match: re.Match[str]) -> str:
-    """Return the mark that a tag is read as, and spaces; most tags stay as they are."""
+    """Return the mark that stands in for a tag, and spaces; most tags stay as they are."""
     tag, slash, name, attributes = match.group(0, 1, 2, 3)
     size = len(tag)
     mark = _MARKS.get(name.lower(), "")
@@ -399,7 +397,7 @@ def _find_close(units: Units, at: int, opening: str, closing: str) -> int:
 
 
 def _follow_markup(units: Units, at: int, end: int) -> Named | None:
-    """Return what stands between the markup and what closes it at `end`."""
+    """Return what is named between the markup and its end."""
     target = follow(units, at + 1, is_linked=True)
     if target is None or target.is_negated:
         return None
@@ -409,7 +407,7 @@ def _follow_markup(units: Units, at: int, end: int) -> Named | None:
 
 
 def _read_box(units: Units, at: int, findings: Findings) -> None:
-    """Note what stands in a box, unless the label is part of a formula."""
+    """Note what a box states, unless its label is part of a formula."""
     end = _find_close(units, at + 1, "{", "}")
     target = _follow_markup(units, at, end)
     if target is None:

@@ -12,6 +12,7 @@ from answerkey.reader.lexicon import (
     BE,
     BREAK,
     BUT,
+    CHANGING,
     CLOSE,
     COMMAS,
     DASHES,
@@ -35,15 +36,14 @@ from answerkey.reader.lexicon import (
     PICK,
     RIGHT,
     ROUND_CLOSE,
-    SPOILING,
     STOPS,
     WRONG,
 )
 from answerkey.reader.units import WRAPS, Units
 
-# Where a label can stand: what may be before it and after it without making it something else.
+# Where a label can be: what may come before and after it without making it something else.
 
-#: Verbs that may follow a label that is a word, too: `A is`, not `a being`.
+#: Verbs that may follow a label that is also a word: `A is`, not `a being`.
 _VERBS = frozenset({"is", "are", "ist", "est", "es", "\u00e8", "\u00e9", "\u4e3a", "\u662f"})
 _FOLLOWING = AFTER | BE | OR | AND | BUT | IF | FIX
 #: Parts of verbs that end a sentence: `B नहीं है`, `B चुनता हूँ`.
@@ -52,7 +52,7 @@ _PARTICLES = BE | OPTION | FILL | RIGHT | WRONG | AND | OR | AFTER | MAYBE
 
 
 def find_label(units: Units, at: int) -> int | None:
-    """Return where the label is that begins here, after brackets and emphasis."""
+    """Return the position of the label that begins here, after brackets and emphasis."""
     for position in range(at, at + WRAPS):
         if units.labels[position] is not None:
             return position
@@ -62,7 +62,7 @@ def find_label(units: Units, at: int) -> int | None:
 
 
 def close_label(units: Units, position: int) -> int:
-    """Return the first unit after a label, its own option's text, and what closes its wrapping."""
+    """Return the first unit after a label, its own option's text, and its closing brackets."""
     begin = at = units.text_ends.get(position, position + 1)
     while at < begin + WRAPS and units.words[at] in CLOSE and not units.gaps[at]:
         at += 1
@@ -81,14 +81,14 @@ def is_end(units: Units, at: int) -> bool:
 
 
 def is_named_text(units: Units, at: int) -> bool:
-    """Say whether an option's text stands here that its own label follows: `empathy (A)`."""
+    """Say whether there is an option's text here, followed by its own label: `empathy (A)`."""
     position = find_label(units, at)
     is_text = position is not None and units.options.get(position) == units.labels[position]
     return is_text and position in units.text_ends
 
 
 def is_small(units: Units, position: int) -> bool:
-    """Say whether a label is written small where the choices are not, as in `(a) First, …`."""
+    """Say whether a label is in lower case though the choices are not, as in `(a) First, …`."""
     label = units.labels[position]
     if label is None or not label.isupper():
         return False
@@ -97,7 +97,7 @@ def is_small(units: Units, position: int) -> bool:
     return units.token(position).islower()
 
 
-#: What a number goes on with: `x2`, `-1`.
+#: What may come before a digit of the same number or name: `x2`, `-1`.
 _BEFORE_NUMBER = DASHES | frozenset(ascii_lowercase)
 
 
@@ -112,13 +112,13 @@ def _is_tail(units: Units, position: int) -> bool:
     return before in HYPHENS and not units.gaps[position - 1] and is_word(units, position - 2)
 
 
-def stands(units: Units, position: int, at: int) -> bool:
+def is_separate(units: Units, position: int, at: int) -> bool:
     """Say whether a label is set off from what follows it and its wrapping, which is at `at`."""
     if is_end(units, at) or position in units.text_ends:
         return True
-    is_called = _is_called(units, position)
+    is_called = _has_option_word(units, position)
     if not is_word(units, at):
-        return _stands_before(units, position, at, is_called=is_called)
+        return _is_label_before_mark(units, position, at, is_called=is_called)
     if not units.gaps[at] and units.words[at - 1] not in ROUND_CLOSE:
         return _may_touch(units, position, at)
     if at > position + 1 and units.words[at - 1] != "_":
@@ -126,15 +126,15 @@ def stands(units: Units, position: int, at: int) -> bool:
     return is_called or _may_follow(units, position, at)
 
 
-def _stands_before(units: Units, position: int, at: int, *, is_called: bool) -> bool:
-    """Say whether a mark leaves a label what it is."""
+def _is_label_before_mark(units: Units, position: int, at: int, *, is_called: bool) -> bool:
+    """Say whether the mark after a label leaves it a label."""
     if is_called:
-        return units.words[at] not in SPOILING
-    return not (_is_article(units, position, at) if units.gaps[at] else _spoils(units, at))
+        return units.words[at] not in CHANGING
+    return not (_is_article(units, position, at) if units.gaps[at] else _changes_meaning(units, at))
 
 
-def _is_called(units: Units, position: int) -> bool:
-    """Say whether an option word stands before a label: `option B`."""
+def _has_option_word(units: Units, position: int) -> bool:
+    """Say whether an option word comes before a label: `option B`."""
     is_option = position > 0 and units.roles[position - 1] & OPTION
     return bool(is_option) and not units.token(position).islower()
 
@@ -148,14 +148,14 @@ def _is_article(units: Units, position: int, at: int) -> bool:
     return is_small(units, position) or units.words[position - 1] in STOPS | {BREAK}
 
 
-def _spoils(units: Units, at: int) -> bool:
+def _changes_meaning(units: Units, at: int) -> bool:
     """Say whether the mark right after a label makes it something else: `C++`, `A-level`."""
     if units.words[at] in HYPHENS:
         is_compound = is_word(units, at + 1) and units.labels[at + 1] is None
         return is_compound and not units.gaps[at + 1]
     if units.words[at] in {"(", "["}:
         return at + 1 not in units.options
-    return units.words[at] in SPOILING
+    return units.words[at] in CHANGING
 
 
 def _may_touch(units: Units, position: int, at: int) -> bool:
@@ -192,14 +192,14 @@ _LIGHT = FILL | OPTION | MAYBE
 
 
 def _find_joined(units: Units, end: int) -> int | None:
-    """Return where the label is that is joined to one that is closed before `end`."""
+    """Return the position of the label that is joined to the one that ends before `end`."""
     further = _skip_joint(units, end)
     joined = find_label(units, further)
     if joined is None:
         return None
     at = close_label(units, joined)
-    if not stands(units, joined, at):
-        # `A, C 三项`: whatever the word is, the letter is none of a sentence.
+    if not is_separate(units, joined, at):
+        # `A, C 三项`: whatever the word is, the letter is not a word of a sentence.
         is_letter = further == end + 1 and units.token(joined).isupper()
         return joined if is_letter else None
     is_subject = units.roles[at] & BE and units.gaps[at] and units.words[at] not in PLURALS
@@ -207,7 +207,7 @@ def _find_joined(units: Units, end: int) -> int | None:
 
 
 def _is_range(units: Units, at: int) -> bool:
-    """Say whether a dash without spaces stands here: `A-C`."""
+    """Say whether there is a dash without spaces here: `A-C`."""
     return units.words[at] in DASHES and not units.gaps[at] and not units.gaps[at + 1]
 
 
@@ -294,7 +294,7 @@ def _read_names_at(units: Units, position: int) -> Named | None:
         last = further
         end = close_label(units, further)
         choices.append(units.labels[last])
-    if not stands(units, last, end):
+    if not is_separate(units, last, end):
         return None
     names = Named(tuple(dict.fromkeys(map(str, choices))), position, end)
     names.is_wrapped = end > units.text_ends.get(last, last + 1)
@@ -311,7 +311,7 @@ def _is_numeral(units: Units, position: int) -> bool:
 
 
 def _is_other(units: Units, position: int) -> bool:
-    """Say whether a label is itself another option's text, and not called a label."""
+    """Say whether a label is also another option's text, without an option word before it."""
     owner = units.options.get(position)
     if not owner or owner == units.labels[position] or _is_alone(units):
         return False
@@ -330,7 +330,7 @@ def _is_alone(units: Units) -> bool:
 
 
 def _leads_to_other(units: Units, position: int, end: int) -> bool:
-    """Say whether a label goes with another option's text."""
+    """Say whether a label is followed by another option's text."""
     is_keyed = is_object(units)  # the text may be the value of the next key
     for at in range(end, min(end + _TO_TEXT, units.size)):
         if at in units.options:
@@ -349,7 +349,7 @@ def _may_lead_to_text(units: Units, at: int) -> bool:
 
 
 def _ends_text(units: Units, at: int) -> bool:
-    """Say whether nothing more is said of an option's text here: a full stop, `because`."""
+    """Say whether an option's text is complete here: a full stop, `because`."""
     is_verb = units.roles[at] & BE and not units.token(at).isascii()
     if is_verb and units.words[at + 1] in _TEXT_ENDS:
         return True  # `夏目漱石です。`

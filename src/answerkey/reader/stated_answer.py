@@ -1,4 +1,4 @@
-"""The extraction rule `stated_answer`: the answer that a text states, wherever it stands."""
+"""The extraction rule `stated_answer`: the answer that a text states anywhere."""
 
 from __future__ import annotations
 
@@ -104,9 +104,9 @@ class Decision:
     doubt: str | None = None
 
 
-# What a reply names where no words state it: first, last, or as the only one.
+# The choice that a reply names without stating it: first, last, or as the only one.
 
-#: A longer text argues; an option that it names need not be its answer.
+#: A longer text argues, so an option that it names need not be its answer.
 _MOST_ASSERTED = 60
 #: A shorter one says nothing else: `No, it is not.`
 _SHORTEST = 10
@@ -117,7 +117,7 @@ _ASSERTION_ENDS = _SETTING_OFF - QUESTION_MARKS
 _SAYING = COLONS | EQUALS | ARROWS | {"\u2208", "\u2248"}
 
 
-def _list_texts(units: Units) -> Iterator[Statement]:
+def _list_option_texts(units: Units) -> Iterator[Statement]:
     """Yield the option texts that have no label before them, as statements.
 
     One without choices is the text of several options. A label in brackets may follow a text; one
@@ -135,12 +135,12 @@ def _list_texts(units: Units) -> Iterator[Statement]:
         yield Statement(text.choices, "option_text", Weight.TENTATIVE, at, text.end, clashes)
 
 
-def _list_named(units: Units, excluded: Collection[str]) -> list[Statement]:
+def _list_mentions(units: Units, excluded: Collection[str]) -> list[Statement]:
     """Return the places that name a choice, by its label or its option's text, in their order.
 
     Choices that the text excludes are left out, and the options as the text repeats them.
     """
-    places = list(_list_texts(units))
+    places = list(_list_option_texts(units))
     covered: set[int] = set()
     for text in places:
         covered.update(range(text.begin, text.end))
@@ -156,26 +156,24 @@ def _list_named(units: Units, excluded: Collection[str]) -> list[Statement]:
     return sorted(places, key=lambda place: place.begin)
 
 
-def _read_named(units: Units, findings: Findings) -> Statement | None:
+def _find_mentioned_answer(units: Units, findings: Findings) -> Statement | None:
     """Return the place that names the answer of a reply that states none in words."""
-    places = _list_named(units, findings.excluded)
+    places = _list_mentions(units, findings.excluded)
     if not places:
         return None
-    answers = _list_ends(units, places)
-    if _is_only(units, places):
+    answers = _list_opening_and_closing(units, places)
+    if _names_one_choice(units, places):
         answers = places[-1:]
     answers = answers or [place for place in places if _is_bold(units, place)]
     if not answers:
         labels = [place for place in places if not _is_text(place)]
-        answers = [place for place in labels[-1:] if _is_sole(units, place)]
+        answers = [place for place in labels[-1:] if _settles_on_label(units, place)]
     choices = {place.choices for place in answers}
     return answers[-1] if len(choices) == 1 and () not in choices else None
 
 
-def _is_sole(units: Units, place: Statement, *, is_last: bool = False) -> bool:
-    """Say whether a label is what a sentence without doubt comes to: it is set off, or no other is
-    named.
-    """
+def _settles_on_label(units: Units, place: Statement, *, is_last: bool = False) -> bool:
+    """Say whether a sentence settles on a label without doubt: it is set off, or the only one."""
     begin, end = _find_sentence(units, place.begin, place.end)
     if not _is_plain(units, place, begin, end) or not _is_mention(units, place.begin):
         return False
@@ -190,7 +188,7 @@ def _is_sole(units: Units, place: Statement, *, is_last: bool = False) -> bool:
 
 
 def _is_plain(units: Units, place: Statement, begin: int, end: int) -> bool:
-    """Say whether the sentence of a label is complete, and asks and doubts nothing."""
+    """Say whether the sentence of a label is complete, and neither a question nor doubtful."""
     is_cut = end == units.size and place.end == place.begin + 1
     if is_cut or units.words[end] in QUESTION_MARKS or units.plays(begin, end, _DOUBT):
         return False
@@ -224,7 +222,7 @@ def _find_sentence(units: Units, begin: int, end: int) -> tuple[int, int]:
 
 
 def _is_only_label(units: Units, place: Statement) -> bool:
-    """Say whether a reply names no other label; an article and `I` are none."""
+    """Say whether a reply names no other label; an article or `I` is not a label."""
     for at in units.named:
         is_article = units.words[at] in _WORDS and units.token(at).islower()
         if units.labels[at] not in place.choices and not is_article:
@@ -232,8 +230,8 @@ def _is_only_label(units: Units, place: Statement) -> bool:
     return units.words[place.begin] != "i"
 
 
-def _list_ends(units: Units, places: Sequence[Statement]) -> list[Statement]:
-    """Return the place with which a reply opens, and the one with which it concludes."""
+def _list_opening_and_closing(units: Units, places: Sequence[Statement]) -> list[Statement]:
+    """Return the mentions that open or conclude a reply."""
     ends = []
     if len(units.text_ends) <= 1 and _opens(units, places[0]):
         ends.append(places[0])
@@ -287,42 +285,42 @@ def _opens(units: Units, place: Statement) -> bool:
     mark = units.words[end]
     if before >= 0 or mark not in _SETTING_OFF or not _is_text(place):
         return False
-    if _asks(units) or units.roles[end + 1] & _DOUBT:
+    if _asks_question(units) or units.roles[end + 1] & _DOUBT:
         return False
-    return mark not in COMMAS or bool(units.roles[end + 1] & AFTER) or _is_all(units, end)
+    return mark not in COMMAS or bool(units.roles[end + 1] & AFTER) or _is_whole_reply(units, end)
 
 
-def _is_all(units: Units, end: int) -> bool:
-    """Say whether a reply says nothing beside one text, as in `No, it is not`."""
+def _is_whole_reply(units: Units, end: int) -> bool:
+    """Say whether a reply consists of one option text, as in `No, it is not`."""
     is_short = units.size <= _SHORTEST and len(units.options) == 1
     return is_short and not units.plays(end, units.size, REFUSE)
 
 
-def _asks(units: Units) -> bool:
+def _asks_question(units: Units) -> bool:
     return not QUESTION_MARKS.isdisjoint(units.known)
 
 
 def _concludes(units: Units, place: Statement) -> bool:
-    """Say whether the last sentence says, with a verb or a mark, that it is this choice."""
+    """Say whether the last sentence states this choice with a verb or a mark."""
     before, end = _skip_articles_and_quotes(units, place)
-    if not _is_last(units, end):
+    if not _ends_text(units, end):
         return False
-    if _is_text(place) and _is_of_label(units, before):
+    if _is_text(place) and _describes_label(units, before):
         return False
-    is_led = _is_led_text if _is_text(place) else _is_led_label
-    return is_led(units, place, before) and read_context(units, place.begin) is Context.ASSERTED
+    is_stated = _is_introduced_text if _is_text(place) else _is_introduced_label
+    return is_stated(units, place, before) and read_context(units, place.begin) is Context.ASSERTED
 
 
-def _is_of_label(units: Units, verb: int) -> bool:
-    """Say whether a text is said of a label (`A is incorrect`), or in passing."""
+def _describes_label(units: Units, verb: int) -> bool:
+    """Say whether a text describes a label (`A is incorrect`), or is mentioned in passing."""
     if "to" in units.words[max(verb - 1, 0) : verb + 1]:
         return True  # `to be valid`
     return bool(units.roles[verb] & BE) and units.labels[verb - 1] is not None
 
 
-def _is_led_text(units: Units, place: Statement, before: int) -> bool:
+def _is_introduced_text(units: Units, place: Statement, before: int) -> bool:
     """Say whether a verb or a colon stands before an option's text."""
-    # A longer text may be cut off if there is no full stop, and a number in it be any step.
+    # Without a full stop, a longer text may be cut off, and a number in it may be any step.
     is_stopped = not STOPS.isdisjoint(units.words[place.end : place.end + WRAPS])
     if units.size > _MOST_ASSERTED and not is_stopped:
         return False
@@ -334,12 +332,12 @@ def _is_led_text(units: Units, place: Statement, before: int) -> bool:
 
 
 def _has_alternative(units: Units, begin: int, end: int) -> bool:
-    """Say whether a word for `or` stands from one unit to another."""
+    """Say whether there is a word for `or` between two units."""
     return any(roles & (OR | PREP) == OR for roles in units.roles[max(begin, 0) : end])
 
 
-def _is_led_label(units: Units, place: Statement, before: int) -> bool:
-    """Say whether a verb or a mark leads to a label, or its sentence comes to it."""
+def _is_introduced_label(units: Units, place: Statement, before: int) -> bool:
+    """Say whether a verb or a mark introduces a label, or its sentence settles on it."""
     word = units.words[before]
     if word in COLONS and units.plays(before - _BACK, before, WRONG | DROP | NONE):
         return False  # `This one is wrong: option C.`
@@ -350,7 +348,7 @@ def _is_led_label(units: Units, place: Statement, before: int) -> bool:
     if word in SENTENCE_ENDS:
         is_free = word != BREAK and units.labels[before - 1] is None
         return is_free and _is_sentence(units, place)
-    return _is_sole(units, place, is_last=True)
+    return _settles_on_label(units, place, is_last=True)
 
 
 def _is_one_of_several(units: Units, mark: int) -> bool:
@@ -366,17 +364,17 @@ def _is_sentence(units: Units, place: Statement) -> bool:
     return units.words[after] in STOPS
 
 
-def _is_last(units: Units, end: int) -> bool:
-    """Say whether nothing follows but marks, or why it is so."""
+def _ends_text(units: Units, end: int) -> bool:
+    """Say whether only marks, or a reason, follow."""
     following = units.words[end : end + WRAPS]
     if all(word in _ENDINGS for word in following):
         return QUESTION_MARKS.isdisjoint(following)
     return following[0] in COMMAS and units.roles[end + 1] & (AFTER | SO) == AFTER
 
 
-def _is_only(units: Units, places: Sequence[Statement]) -> bool:
-    """Say whether a short reply speaks of one choice only, by its text, clearly."""
-    if units.size > _MOST_ASSERTED or _asks(units):
+def _names_one_choice(units: Units, places: Sequence[Statement]) -> bool:
+    """Say whether a short reply clearly speaks of only one choice, by its text."""
+    if units.size > _MOST_ASSERTED or _asks_question(units):
         return False
     has_text = any(_is_text(place) or place.begin in units.text_ends for place in places)
     is_single = len({place.choices for place in places}) == 1
@@ -384,12 +382,12 @@ def _is_only(units: Units, places: Sequence[Statement]) -> bool:
 
 
 def _is_clear(units: Units, places: Sequence[Statement]) -> bool:
-    """Say whether the only choice of a reply is named as its answer, and not in passing."""
+    """Say whether a reply names its only choice as its answer, not in passing."""
     place = places[-1]
     before, end = _skip_articles_and_quotes(units, place)
     if not all(map(_is_text, places)):
-        return _is_last(units, end) or _is_undoubted(units, places)
-    if not _is_undoubted(units, places) or _is_of_label(units, before):
+        return _ends_text(units, end) or _has_no_doubt(units, places)
+    if not _has_no_doubt(units, places) or _describes_label(units, before):
         return False
     is_over = units.words[end] in _SETTING_OFF
     if units.words[before] in SENTENCE_ENDS:
@@ -397,8 +395,8 @@ def _is_clear(units: Units, places: Sequence[Statement]) -> bool:
     return is_over and (bool(units.roles[before] & (BE | YES)) or units.words[before] in COLONS)
 
 
-def _is_undoubted(units: Units, places: Sequence[Statement]) -> bool:
-    """Say whether nothing in a reply denies or doubts anything, but for the texts of options."""
+def _has_no_doubt(units: Units, places: Sequence[Statement]) -> bool:
+    """Say whether a reply denies and doubts nothing, apart from the texts of options."""
     texts = {place.begin for place in places}
     return not any(roles & _DOUBT and at not in texts for at, roles in enumerate(units.roles))
 
@@ -412,7 +410,7 @@ _LISTED = 3
 #: How far before and after a cue the choice may stand that it states.
 _BACK = 4
 _FAR = 2 * REACH
-#: Words that may also state what is no choice: `the answer is E`.
+#: Words that may also state something that is not a choice: `the answer is E`.
 _NOUNS = ANSWER | OPTION | RIGHT | PICK | THINK
 
 
@@ -423,7 +421,7 @@ def gather(units: Units, layout: LineLayout) -> Findings:
     anchors.append(units.size + _FAR)
     for at in units.marked:
         if units.roles[at] & CUES:
-            # Most words that may state something have nothing near them to state.
+            # Most cues have no choice near them.
             nearest = anchors[bisect_left(anchors, at - _BACK)]
             if nearest < at + _FAR or units.roles[at] & _NOUNS:
                 read_cue(units, at, findings)
@@ -449,10 +447,10 @@ def _drop_listed(
     """
     kept = []
     for statement in statements:
-        is_led = statement.begin < items[0].begin < statement.end <= items[0].label_end
-        if is_led and len(items) >= min(_LISTED, len(units.choices.choices)):
+        is_introduced = statement.begin < items[0].begin < statement.end <= items[0].label_end
+        if is_introduced and len(items) >= min(_LISTED, len(units.choices.choices)):
             continue
-        if is_led:
+        if is_introduced:
             statement.choices = tuple(item.choices[0] for item in items)
         kept.append(statement)
     return kept
@@ -474,7 +472,7 @@ def decide(units: Units, layout: LineLayout) -> Decision:
     if choice is not None:
         places = findings.excluded.values()
         return Decision(choice, None, "elimination", min(places), max(places) + 1)
-    text = _read_named(units, findings)
+    text = _find_mentioned_answer(units, findings)
     if text is None:
         return _explain_missing_answer(units, findings)
     decision = Decision(text.choices[0], None, text.part, text.begin, text.end)
@@ -510,7 +508,7 @@ def _drop_corrected(units: Units, statements: list[Statement]) -> list[Statement
 def _drop_steps(units: Units, statements: list[Statement]) -> list[Statement]:
     """Return the statements without the steps of a longer argument that ends with a statement."""
     last = statements[-1]
-    if units.size <= _MOST_ASSERTED or not last.choices or not _is_last(units, last.end):
+    if units.size <= _MOST_ASSERTED or not last.choices or not _ends_text(units, last.end):
         return statements
     end, _ = _find_sentence(units, last.begin, last.end)
     return [
@@ -523,7 +521,7 @@ def _drop_steps(units: Units, statements: list[Statement]) -> list[Statement]:
 
 
 def _combine(units: Units, statements: Sequence[Statement]) -> Decision:
-    """Return what statements of one weight come to.
+    """Return the decision that follows from statements of one weight.
 
     All must agree, unless a choice is made of several.
     """
@@ -555,7 +553,7 @@ def _narrows(statement: Statement, earlier: Statement) -> bool:
 
 
 def _list_corrections(units: Units) -> list[int]:
-    """Return where words replace what was said: `wait`, `that is wrong`, and `no,` on its own."""
+    """Return the positions of corrections: `wait`, `that is wrong`, and `no,` on its own."""
     corrections = []
     for at in units.marked:
         roles = units.roles[at]
@@ -568,7 +566,7 @@ def _list_corrections(units: Units) -> list[int]:
 def _eliminate(units: Units, findings: Findings) -> str | None:
     """Return the only choice that is not excluded, if all others are.
 
-    Of two choices, that one is wrong does not say that the other is right.
+    If there are only two choices, excluding one does not make the other the answer.
     """
     left = [choice for choice in units.choices.choices if choice not in findings.excluded]
     if len(left) != 1 or len(findings.excluded) <= 1:
@@ -576,13 +574,13 @@ def _eliminate(units: Units, findings: Findings) -> str | None:
     return left[0]
 
 
-#: A longer text declines in its first or last words, if it does.
+#: A longer text that declines does so in its first or last words.
 _SHORT_REPLY = 60
 _FIRST_WORDS = 24
 
 
 def _explain_missing_answer(units: Units, findings: Findings) -> Decision:
-    """Return why a text without a statement names no choice: it declines, or says nothing.
+    """Return why a text without a statement names no choice: it declines, or states nothing.
 
     A choice that is named without a statement counts for those who accept weak readings.
     """
@@ -595,7 +593,7 @@ def _explain_missing_answer(units: Units, findings: Findings) -> Decision:
     if units.plays(0, _FIRST_WORDS, refusal) or units.plays(last_words, units.size, refusal):
         return Decision(reason=DECLINED)
     choices = {str(units.labels[at]) for at in units.named if _is_mention(units, at)}
-    for text in _list_texts(units):
+    for text in _list_option_texts(units):
         choices.update(text.choices)
     if len(choices) != 1 or not choices.isdisjoint(findings.excluded):
         return Decision(reason=NOTHING)
@@ -608,7 +606,7 @@ _FORMULA = OPERATORS | EQUALS | HYPHENS | MATHEMATICS | frozenset("\u00b0\u00ba_
 
 
 def _is_mention(units: Units, at: int) -> bool:
-    """Say whether a letter is a label where nothing states it: no article, no part of a formula."""
+    """Say whether a letter that nothing states is a label, not an article or part of a formula."""
     if _is_argument(units, at):
         return False
     around = units.roles[at - 1] | units.roles[at + 1]
@@ -623,7 +621,7 @@ def _is_mention(units: Units, at: int) -> bool:
 
 
 def _is_argument(units: Units, at: int) -> bool:
-    """Say whether a letter stands in the brackets of a function: `f(A)`."""
+    """Say whether a letter is the argument of a function: `f(A)`."""
     return units.words[at - 1] == "(" and not units.gaps[at - 1] and is_word(units, at - 2)
 
 
@@ -634,19 +632,19 @@ def _is_in_formula(units: Units, at: int) -> bool:
     return not _FORMULA.isdisjoint({units.words[at - 1], units.words[at + 1]})
 
 
-# What speaks against an answer though it is stated: one table of doubts, tried in this order.
+# What speaks against a stated answer: one table of doubts, tried in this order.
 
 _LAST_WORDS = 24
-#: How far from an answer the marks of its quotation stand: after `the` and `.`.
+#: How far from an answer its quotation marks may be: after `the` and `.`.
 _QUOTE = 2
-#: How far an option's text may stand before the answer that it leads to.
+#: How far before an answer the option text that leads to it may be.
 _NEAR = 12
 _UNSURE = _DENIAL | SAYS | IF
 _SUPPORT = ANSWER | RIGHT | PICK | LEAVE | MATCH
-#: What a reply may state before it declines to answer.
+#: Parts whose statements may be followed by a refusal to answer.
 _LEANINGS = frozenset({"chosen", "conclusion", "correction"})
 _FULL_STOPS = SENTENCE_ENDS - {";", "\uff1b"}
-#: In an argument these may say of another choice that it is true, and still not the answer.
+#: In an argument these may call another choice true without calling it the answer.
 _LIGHT_PARTS = frozenset({"named_right", "verdict_list", "reference"})
 
 
@@ -660,13 +658,13 @@ def _raise_doubt(units: Units, decision: Decision, findings: Findings) -> Decisi
     return decision
 
 
-def _is_taken_back(units: Units, decision: Decision, findings: Findings) -> bool:
-    """Say whether the last words of a text, or those right after the answer, take it back."""
+def _is_retracted(units: Units, decision: Decision, findings: Findings) -> bool:
+    """Say whether the answer is retracted right after it, or in the last words of the text."""
     end = decision.end
-    taking_back = UNDO
+    retracting_roles = UNDO
     if decision.part in _LEANINGS:
-        taking_back |= REFUSE  # `I lean towards C, but I cannot tell`
-    if units.plays(max(end, units.size - _LAST_WORDS), units.size, taking_back):
+        retracting_roles |= REFUSE  # `I lean towards C, but I cannot tell`
+    if units.plays(max(end, units.size - _LAST_WORDS), units.size, retracting_roles):
         return True
     fixes = [at for at in _list_corrections(units) if at >= end and is_inserted(units, at)]
     return bool(fixes) and not any(
@@ -676,20 +674,20 @@ def _is_taken_back(units: Units, decision: Decision, findings: Findings) -> bool
 
 
 def _is_quoted(units: Units, decision: Decision, _findings: Findings) -> bool:
-    """Say whether the answer is what somebody is quoted with: `"It is C", said Tom`."""
+    """Say whether the answer is a quotation of somebody: `"It is C", said Tom`."""
     begin, end = decision.begin, decision.end
-    is_opened = _is_opened(units, begin)
+    is_opened = _has_opening_quote(units, begin)
     is_closed = not QUOTES.isdisjoint(units.words[end - 1 : end + _QUOTE])
     is_whole = begin <= _QUOTE and units.size <= end + _QUOTE
     if is_object(units) or is_whole or end == begin + 1:
-        return False  # the whole text, or the answer alone, may stand in quotes
+        return False  # the whole text, or just the answer, may be in quotes
     if is_opened and (is_closed or units.plays(begin - 2 * _BACK, begin, SAYS | IF)):
         return True
     return is_closed and units.plays(end, end + _BACK, SAYS | IF)
 
 
-def _is_opened(units: Units, at: int) -> bool:
-    """Say whether a quotation mark stands before, and no end of a sentence between."""
+def _has_opening_quote(units: Units, at: int) -> bool:
+    """Say whether a quotation mark precedes the unit in its sentence."""
     quote = at - 1
     while quote > at - _BACK and units.words[quote] not in QUOTES | SENTENCE_ENDS:
         quote -= 1
@@ -702,7 +700,7 @@ def _is_denied(_units: Units, decision: Decision, findings: Findings) -> bool:
 
 
 def _is_contradicted(units: Units, decision: Decision, findings: Findings) -> bool:
-    """Say whether a weaker statement names another choice, and no word turns from it to the answer.
+    """Say whether a weaker statement names another choice without a turn from it to the answer.
 
     What stands before the answer of a longer text may be a step of the argument.
     """
@@ -718,7 +716,7 @@ def _is_contradicted(units: Units, decision: Decision, findings: Findings) -> bo
 
 
 def _leads_elsewhere(units: Units, statement: Statement, decision: Decision) -> bool:
-    """Say whether a short reply states a label, and no word turns from it to the answer."""
+    """Say whether a short reply states another label without a turn from it to the answer."""
     named = units.labels[statement.begin : statement.end]
     is_label = not set(statement.choices).isdisjoint(named)
     if statement.weight is Weight.TENTATIVE or not is_label or units.size > _MOST_ASSERTED:
@@ -728,13 +726,13 @@ def _leads_elsewhere(units: Units, statement: Statement, decision: Decision) -> 
     return not any(statement.end <= at < decision.end for at in _list_corrections(units))
 
 
-def _is_rivalled(units: Units, decision: Decision, findings: Findings) -> bool:
-    """Say whether its own sentence names a further choice, or a later one supports another."""
+def _has_rival(units: Units, decision: Decision, findings: Findings) -> bool:
+    """Say whether the answer's sentence names another choice, or a later one supports another."""
     if _has_alternative(units, max(decision.end, units.size - 1), units.size):
         return True  # a text that is cut off after `or`
     if is_object(units):
         return False
-    if _is_supposed(units, decision, findings):
+    if _is_conditional(units, decision, findings):
         return True
     if decision.part == "conclusion" and _is_one_of_cases(units, decision, findings):
         return True
@@ -749,7 +747,7 @@ def _is_rivalled(units: Units, decision: Decision, findings: Findings) -> bool:
     return False
 
 
-def _is_supposed(units: Units, decision: Decision, findings: Findings) -> bool:
+def _is_conditional(units: Units, decision: Decision, findings: Findings) -> bool:
     """Say whether another choice is stated under a condition: `If so, it is A; if not, B`."""
     for choice, at in findings.supposed.items():
         is_other = choice != decision.choice and at < decision.begin
@@ -759,13 +757,13 @@ def _is_supposed(units: Units, decision: Decision, findings: Findings) -> bool:
 
 
 def _list_rivals(units: Units, begin: int, end: int, choice: str | None) -> list[int]:
-    """Return the labels of other choices that are spoken of from one unit to another."""
+    """Return the labels of other choices mentioned between two units."""
     labels = units.named[bisect_left(units.named, begin) : bisect_left(units.named, end)]
     return [at for at in labels if units.labels[at] != choice and _is_mention(units, at)]
 
 
 def _is_one_of_cases(units: Units, decision: Decision, findings: Findings) -> bool:
-    """Say whether another choice is given before: `For the first it is A; for the second B`."""
+    """Say whether another choice comes first: `For the first it is A; for the second B`."""
     for at in _list_rivals(units, 0, decision.begin, decision.choice):
         is_said = units.roles[at - 1] & (BE | MATCH) and units.labels[at] not in findings.excluded
         if not is_said or units.words[close_label(units, at)] not in _ASSERTION_ENDS:
@@ -777,7 +775,7 @@ def _is_one_of_cases(units: Units, decision: Decision, findings: Findings) -> bo
 
 
 def _list_sentences(units: Units, begin: int) -> Iterator[tuple[int, int]]:
-    """Yield where sentences begin and end, from the rest of the one at `begin` on."""
+    """Yield where sentences begin and end, starting with the remainder of the one at `begin`."""
     for at in range(begin, units.size + 1):
         if units.words[at] in SENTENCE_ENDS:
             if at > begin:
@@ -786,7 +784,7 @@ def _list_sentences(units: Units, begin: int) -> Iterator[tuple[int, int]]:
 
 
 def _is_supported(units: Units, at: int, begin: int, end: int) -> bool:
-    """Say whether a sentence says of a choice that it is the answer, and doubts nothing."""
+    """Say whether a sentence calls a choice the answer without doubt."""
     is_said = at in units.options and bool(units.roles[at - 1] & BE)  # `It is Lyon (B).`
     is_said = is_said or units.plays(begin, end, _SUPPORT)
     return is_said and not units.plays(begin, end, _UNSURE)
@@ -801,7 +799,7 @@ def _is_alternative(units: Units, begin: int, at: int) -> bool:
     return not is_reason or _has_alternative(units, at - _BACK, at)
 
 
-def _is_other_text(units: Units, decision: Decision, _findings: Findings) -> bool:
+def _asserts_other_option(units: Units, decision: Decision, _findings: Findings) -> bool:
     """Say whether the text of another option is asserted right before the answer, or after it.
 
     `It is Lyon, so the answer is A`; in a short reply also `The answer is A. It is Lyon.`
@@ -809,7 +807,7 @@ def _is_other_text(units: Units, decision: Decision, _findings: Findings) -> boo
     if decision.choice in units.options.values():
         return False
     is_short = units.size <= _MOST_ASSERTED
-    for text in _list_texts(units):
+    for text in _list_option_texts(units):
         is_near = is_short and text.begin > decision.end + 1
         if text.begin < decision.begin:
             is_near = _leads_on(units, text, decision.begin)
@@ -823,14 +821,14 @@ def _is_other_text(units: Units, decision: Decision, _findings: Findings) -> boo
 
 
 def _leads_on(units: Units, text: Statement, end: int) -> bool:
-    """Say whether an answer is what follows from a text, or says which option it is."""
+    """Say whether an answer follows from a text, or says which option the text is."""
     near = units.roles[max(text.begin - _QUOTE, 0) : end + 1]
-    is_led = any(roles & (SO | MATCH | PICK) or not ~roles & (IT | BE) for roles in near)
-    return is_led and end - text.end <= _NEAR
+    is_introduced = any(roles & (SO | MATCH | PICK) or not ~roles & (IT | BE) for roles in near)
+    return is_introduced and end - text.end <= _NEAR
 
 
 def _is_asserted(units: Units, text: Statement) -> bool:
-    """Say whether a clause says that it is this text: after a verb, or as its first words."""
+    """Say whether a clause asserts this text: after a verb, or as its first words."""
     before, end = _skip_articles_and_quotes(units, text)
     is_said = before < 0 or units.roles[before] & BE or units.words[before] in EQUALS
     return bool(is_said) and units.words[end] in _SETTING_OFF
@@ -838,18 +836,18 @@ def _is_asserted(units: Units, text: Statement) -> bool:
 
 _Doubt = Callable[[Units, Decision, Findings], bool]
 
-#: What speaks against a stated answer, the reason that a reading gives then, and how it is seen.
+#: The doubts by name: the reason that a reading gives, and the test whether the doubt applies.
 DOUBTS: dict[str, tuple[str, _Doubt]] = {
-    "other_text": (CLASH, _is_other_text),
+    "other_text": (CLASH, _asserts_other_option),
     "quoted": (NOTHING, _is_quoted),
-    "taken_back": (NOTHING, _is_taken_back),
+    "taken_back": (NOTHING, _is_retracted),
     "denied": (NOTHING, _is_denied),
     "other_statement": (SEVERAL, _is_contradicted),
-    "other_choice": (SEVERAL, _is_rivalled),
+    "other_choice": (SEVERAL, _has_rival),
 }
 
 
-# The rule: parts of a text, questions in it, and what is read in the first that states something.
+# The rule: a text is split into parts and questions; the first that states something decides.
 
 
 def read_stated_answer(
@@ -867,7 +865,7 @@ def read_stated_answer(
     if parts is None:
         return Reading(reason=NOTHING, part="unclosed_thought")
     options = _simplify_options(tuple(options or ()))
-    # What the first part states that states anything; what follows is another turn.
+    # The first part that states anything decides; what follows is another turn.
     reading = Reading(reason=NOTHING)
     for begin, end in parts:
         reading = _read_part(simplify(text[begin:end]), labels, options, begin)
@@ -881,7 +879,7 @@ def list_statements(
 ) -> list[tuple[tuple[str, ...], tuple[int, int]]]:
     """Return every answer that the text states, in its order: the choices it names, and where.
 
-    `read_stated_answer` decides among these. What is said in thoughts is not among them.
+    `read_stated_answer` decides among these. Thoughts are not read.
     """
     bare = text.strip(WHITE_SPACE)
     if bare in choices:
@@ -904,7 +902,7 @@ def _simplify_options(options: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _read_part(text: str, labels: Labels, options: tuple[str, ...], offset: int) -> Reading:
-    """Return what a turn states before it goes on with a question of its own."""
+    """Return what a turn states before it continues with a question of its own."""
     units = split_units(text, labels, options)
     layout = lay_out(units)
     questions = find_questions(units, layout)

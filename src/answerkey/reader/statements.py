@@ -73,7 +73,7 @@ class Weight(IntEnum):
 
 @dataclass(slots=True)
 class Statement:
-    """Choices that a passage states as the answer: several if that is left open, or none of them.
+    """Choices that a passage states as the answer: several if it leaves that open, or none.
 
     `part` is the part of the rule that found it; `begin` and `end` are units.
     """
@@ -90,7 +90,7 @@ class Statement:
 class Findings:
     """What has been found in a text so far: statements, and excluded choices with their places.
 
-    `supposed` are choices that are stated under a condition only.
+    `supposed` are choices that are stated only under a condition.
     """
 
     statements: list[Statement] = field(default_factory=list)
@@ -109,12 +109,12 @@ class Findings:
 
 # From a cue to what it states: `the answer is, I think, option (B)`.
 
-#: How far a cue reaches, in units, and a remark after it: the work at one cue is bounded.
+#: How far a cue reaches, in units, and a remark after it; this bounds the work at one cue.
 REACH = 24
 _LONGEST_REMARK = 14
 _NEGATION = 4
 
-#: More verbs and words for the answer than these are other sentences, which speak for themselves.
+#: With more verbs and words for the answer than this, a new sentence has begun.
 _CUES = 4
 
 _LIGHT_AFTER_CUE = FILL | OWN | RIGHT | OPTION | THINK | FIX | MAYBE | IT | PICK
@@ -127,8 +127,8 @@ _OF = "\u7684"
 
 
 @dataclass(slots=True)
-class _Way:
-    """What the words since the cue allow and mean."""
+class _CueState:
+    """What the words since the cue mean, and what may follow them."""
 
     has_link: bool
     may_pause: bool
@@ -145,67 +145,67 @@ def follow(
     is_linked: bool = False,
     may_pause: bool = True,
 ) -> Named | None:
-    """Return what is named after a cue that ends at `at`, or None if the words lead elsewhere.
+    """Return what is named after a cue that ends at `at`; None if the words lead elsewhere.
 
     `is_linked`: the cue needs no verb or colon. `may_pause`: a comma may follow it.
     """
-    way = _Way(is_linked, may_pause, is_linked)
+    state = _CueState(is_linked, may_pause, is_linked)
     end = min(at + REACH, units.size)
     while at < end:
-        target = _read_target(units, at, has_link=way.has_link)
+        target = _read_target(units, at, has_link=state.has_link)
         if target is not None:
-            target.is_negated = way.is_negated
-            target.is_maybe = way.is_maybe
-            target.has_link = way.has_link
-            has_verb = way.cues > 0 or not way.has_link
-            return _look_after(units, target, has_verb=has_verb)
-        further = _step(units, at, way)
+            target.is_negated = state.is_negated
+            target.is_maybe = state.is_maybe
+            target.has_link = state.has_link
+            has_verb = state.cues > 0 or not state.has_link
+            return _check_following(units, target, has_verb=has_verb)
+        further = _step(units, at, state)
         if further is None:
             return None
         at = further
     return None
 
 
-def _step(units: Units, at: int, way: _Way) -> int | None:
+def _step(units: Units, at: int, state: _CueState) -> int | None:
     """Return the unit after this one, if it may stand between a cue and what it leads to."""
     roles = units.roles[at]
     if roles & NOT:
-        way.is_negated |= not is_followed(units, at)  # `actually, no: it is B`
+        state.is_negated |= not is_followed(units, at)  # `actually, no: it is B`
         return at + 1
     is_article = roles & (BE | FILL | OPTION) and read_names(units, at + 1)  # `odpowiedź to B`
     if roles & PREP and not is_article:
-        if not way.has_link:
+        if not state.has_link:
             return _skip_preposition(units, at)
         return at + 1 if roles & _LIGHT_AFTER_CUE else None
     if roles & (BE | ANSWER | _LIGHT_AFTER_CUE):
-        is_passed = _pass_light_word(roles, way)
+        is_passed = _pass_light_word(roles, state)
     else:
-        is_passed = _pass_mark(units.words[at], way)
+        is_passed = _pass_mark(units.words[at], state)
     return at + 1 if is_passed else None
 
 
-def _pass_mark(word: str, way: _Way) -> bool:
+def _pass_mark(word: str, state: _CueState) -> bool:
     """Note what a mark means; say whether it may stand between a cue and what it leads to."""
     if word in LINKS:
-        way.has_link = way.may_pause = way.may_break = True
+        state.has_link = state.may_pause = state.may_break = True
         return True
     if word in COMMAS:
-        return way.may_pause
-    return way.may_break if word == BREAK else word in WRAPPING
+        return state.may_pause
+    return state.may_break if word == BREAK else word in WRAPPING
 
 
-def _pass_light_word(roles: int, way: _Way) -> bool:
+def _pass_light_word(roles: int, state: _CueState) -> bool:
     """Note what a verb or a light word means; say whether there are not too many of them."""
     is_verb = bool(roles & BE)
-    way.cues += is_verb
-    way.has_link |= is_verb
-    way.is_maybe |= bool(roles & MAYBE)
-    way.may_break |= is_verb
-    return way.cues <= _CUES
+    state.cues += is_verb
+    state.has_link |= is_verb
+    state.is_maybe |= bool(roles & MAYBE)
+    state.may_break |= is_verb
+    return state.cues <= _CUES
 
 
 def _read_target(units: Units, at: int, *, has_link: bool) -> Named | None:
-    """Return the labels, the option text, or the answer that is no choice, that stand here."""
+    """Return what is named here: labels, an option text, or an answer that is not a choice."""
     names = read_names(units, at)
     text = units.options.get(at)
     if text and names is None and _ends_answer(units, at + 1):
@@ -220,7 +220,7 @@ def _read_target(units: Units, at: int, *, has_link: bool) -> Named | None:
 
 
 def _ends_answer(units: Units, end: int) -> bool:
-    """Say whether an option's text is complete here: no further word, no joint to another."""
+    """Say whether an option's text is complete here: no further word, no `or` and the like."""
     at = units.skip(end, CLOSE)
     if is_word(units, at):
         return bool(units.roles[at] & AFTER) or not units.token(at).isascii()
@@ -239,7 +239,7 @@ def read_text(units: Units, choice: str, end: int) -> Named:
 
 
 def _read_foreign(units: Units, at: int) -> Named | None:
-    """Return an answer that is no choice when a label stands here that is not among them."""
+    """Return an answer that is not a choice, if here is a label that is not among the choices."""
     position = units.skip(at, OPEN)
     if not units.choices.resembles(units.token(position)):
         return None
@@ -250,20 +250,20 @@ def _read_foreign(units: Units, at: int) -> Named | None:
 
 
 def _skip_preposition(units: Units, at: int) -> int | None:
-    """Return where the verb is after `to this question`; None when there is none."""
+    """Return where the verb after `to this question` is; None if there is none."""
     for further in range(at + 1, min(at + _LONGEST_REMARK, units.size)):
         if units.roles[further] & (BE | PREP) == BE:
             return further
     return None
 
 
-def _look_after(units: Units, target: Named, *, has_verb: bool) -> Named | None:
+def _check_following(units: Units, target: Named, *, has_verb: bool) -> Named | None:
     """Return the target, negated if a negation follows; None for a condition or a question."""
     begin = target.end
     if units.words[begin] == _OF:
         return None
     if begin - 1 in units.options:
-        return target  # `(B) Lyon. Lyon is not …` says more of the text
+        return target  # `(B) Lyon. Lyon is not …` goes on about the text
     is_judged = False
     for at in range(begin, begin + _NEGATION):
         roles = units.roles[at]
@@ -275,13 +275,13 @@ def _look_after(units: Units, target: Named, *, has_verb: bool) -> Named | None:
         is_judged |= roles & (BE | IT) == BE
         if roles & (IF | AFTER) == IF or (is_asked and (has_verb or is_judged)):
             return None
-        if not _is_passed(units, at):
+        if not _may_be_skipped(units, at):
             break
     return target
 
 
-def _is_passed(units: Units, at: int) -> bool:
-    """Say whether more may be said of a label after this unit: `B, clearly, is wrong`."""
+def _may_be_skipped(units: Units, at: int) -> bool:
+    """Say whether a verdict on a label may follow this unit: `B, clearly, is wrong`."""
     if units.roles[at] & _LIGHT_AFTER_LABEL or units.words[at] in CLOSE:
         return True
     return bool(units.roles[at - 1] & BE) and not units.roles[at] and is_word(units, at)
@@ -302,7 +302,7 @@ def _follow_contrast(units: Units, end: int) -> Named | None:
     return follow(units, at, is_linked=True) if units.roles[at - 1] & NOT_AFTER else None
 
 
-# What stands before a cue and changes its meaning: conditions, others' opinions, negations.
+# What changes the meaning of a cue after it: conditions, others' opinions, negations.
 
 #: How far back a sentence is read, in units, and how far its light words and others' opinions
 #: reach.
@@ -317,12 +317,12 @@ _INVERTED = frozenset({"w\u00e4re", "w\u00e4ren", "sollte", "sollten", "were", "
 _AMBIGUOUS_IF = frozenset({"se", "om", "als", "ha", "caso"})
 BEFORE_INSERTION = SENTENCE_ENDS | COMMAS | DASHES
 
-#: Roles of words that may begin anew, whatever was said before.
+#: Roles of words that may start a new statement, whatever came before.
 _NEW = BUT | SO | FIX
 
 
 class Context(IntEnum):
-    """How the sentence before a cue means it: as it stands, as denied, or as nobody's statement."""
+    """How the sentence before a cue means it: as asserted, as denied, or as hypothetical."""
 
     ASSERTED = 0
     DENIED = 1
@@ -338,10 +338,10 @@ def skip_back(units: Units, at: int, roles: int) -> int:
 
 
 def read_context(units: Units, at: int) -> Context:
-    """Return how a cue is meant: conditions, others' opinions and negations stand before it.
+    """Return how a cue is meant, by the conditions, others' opinions and negations before it.
 
     A negation reaches as far as its clause, and into one that depends on it: `I don't think,
-    frankly, that`. What others say reaches to the comma.
+    frankly, that`. Others' opinions reach as far as the comma.
     """
     in_clause, in_part, depends = True, True, False
     context = Context.ASSERTED
@@ -374,7 +374,7 @@ def _is_unreal(units: Units, at: int, cue: int, *, is_reached: bool) -> bool:
 
 
 def is_inserted(units: Units, at: int) -> bool:
-    """Say whether a remark stands on its own: `wait, the answer is`; not `I don't actually`."""
+    """Say whether a remark is set off: in `wait, the answer is`, not in `I don't actually`."""
     return is_followed(units, at) or units.words[at - 1] in BEFORE_INSERTION
 
 
@@ -400,14 +400,14 @@ def starts_line(units: Units, at: int) -> bool:
     return at <= BEFORE
 
 
-# Cues and what they state: `the answer is B`, `I choose B`, `that leaves B`, `not A`.
+# Cues, and what they state: `the answer is B`, `I choose B`, `that leaves B`, `not A`.
 
 #: What may stand before `the correct one is`; a subject or a verb may not.
 _BEFORE_RIGHT = SO | AND | BUT | FIX | AFTER | THINK | OWN | IT
 _NEAR = 6
 _BACK = 4
 _CLAUSE_ENDS = STOPS | COMMAS | CLOSE | DASHES | ROUND_OPEN
-#: Parts of hints, which name a label at the end of a clause, by role.
+#: The part of the rule for each role of a hint, which names a label at the end of a clause.
 _HINTS = {LEAVE: "remaining", MATCH: "reference", SO | IT: "conclusion"}
 
 
@@ -431,7 +431,7 @@ def read_cue(units: Units, at: int, findings: Findings) -> None:
 
 
 def _is_correction(units: Units, at: int) -> bool:
-    """Say whether a word leads on to what replaces an answer: `wait,`, `I meant`."""
+    """Say whether a word introduces a correction of an answer: `wait,`, `I meant`."""
     if units.roles[at] & (FIX | MUTE) != FIX:
         return False
     return not units.roles[at] & UNDO or is_followed(units, at)
@@ -454,7 +454,7 @@ def _read_noun(units: Units, at: int, findings: Findings) -> None:
 
 
 def _weigh(units: Units, at: int) -> Weight:
-    """Return the weight of a cue: `the closest answer`, `my guess` and `answers` say less."""
+    """Return the weight of a cue: `the closest answer`, `my guess` and `answers` weigh less."""
     before = skip_back(units, at, FILL | RIGHT | OWN)
     is_guess = units.plays(before + 1, at + 1, (THINK | MAYBE))
     return Weight.TENTATIVE if is_guess else Weight.DEFINITE
@@ -499,7 +499,7 @@ def _follow_answer(units: Units, at: int) -> Named | None:
 
 
 def _is_apposed(units: Units, at: int, target: Named) -> bool:
-    """Say whether a label right after `answer` is what it is: `dass die Antwort B ist`."""
+    """Say whether a label right after `answer` is that answer: `dass die Antwort B ist`."""
     if units.roles[at] & BARE:
         return True
     before = skip_back(units, at, FILL | OWN | RIGHT)
@@ -531,12 +531,12 @@ def _is_key(units: Units, at: int) -> bool:
 
 
 def _follow_right(units: Units, at: int) -> Named | None:
-    """Return what `the correct one is` and `正确的是` lead to, not `B is correct: A is not`."""
+    """Return what `the correct one is` and `正确的是` lead to; not in `B is correct: A is not`."""
     if units.roles[at + 1] & (ANSWER | OPTION):
         return None  # that word leads to it
     before = skip_back(units, at, FILL)
-    is_led = units.roles[before] & _BEFORE_RIGHT and not units.roles[before] & PREP
-    if before >= 0 and is_word(units, before) and not is_led:
+    may_precede = units.roles[before] & _BEFORE_RIGHT and not units.roles[before] & PREP
+    if before >= 0 and is_word(units, before) and not may_precede:
         return None
     target = follow(units, at + 1)
     if target is None or not target.has_link or not target.choices:
@@ -586,7 +586,7 @@ def _follow_hint(units: Units, at: int) -> Named | None:
 
 
 def _ends_clause(units: Units, target: Named) -> bool:
-    """Say whether nothing more is said of the label: `so B.`, not `so B is wrong`, `so $B = 2$`."""
+    """Say whether the label ends its clause: `so B.`, not `so B is wrong`, `so $B = 2$`."""
     at = target.end
     if not MATHEMATICS.isdisjoint(units.words[max(at - _NEAR, 0) : at]):
         return False
@@ -629,7 +629,7 @@ _VERDICT_ENDS = STOPS | CLOSE
 
 @dataclass(slots=True)
 class _Verdict:
-    """What is said of a subject so far."""
+    """What a sentence has said about a subject so far."""
 
     has_verb: bool = False
     is_negated: bool = False
@@ -645,8 +645,8 @@ class _Verdict:
 
 
 def read_subject(units: Units, at: int, findings: Findings) -> None:
-    """Note what is said of the labels that begin at `at`."""
-    begin = _find_begin(units, at)
+    """Note what the sentence says about the labels that begin at `at`."""
+    begin = _find_subject_begin(units, at)
     if begin is None:
         return
     names = read_names(units, at)
@@ -686,7 +686,7 @@ def _state_subject(
     findings.state(replace(names, end=verdict.end), part, weight, begin)
 
 
-def _find_begin(units: Units, at: int) -> int | None:
+def _find_subject_begin(units: Units, at: int) -> int | None:
     """Return where the subject begins if the label at `at` can be one.
 
     An article or a pronoun cannot; and a label that is joined to another is read with it.
@@ -710,7 +710,7 @@ def _find_begin(units: Units, at: int) -> int | None:
 
 
 def _read_verdict(units: Units, names: Named, *, has_verb: bool = False) -> _Verdict | None:
-    """Return what the words after the labels say of them, None if they say something else."""
+    """Return the verdict of the words after the labels; None if they are no verdict."""
     at = names.end
     end = min(at + _VERDICT_REACH, units.size)
     verdict = _Verdict(has_verb)

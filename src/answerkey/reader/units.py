@@ -1,7 +1,7 @@
 """A text in units: words, phrases, marks and option texts, each with its role or its choice.
 
 The full text of an option is one unit, whatever words it has: `No`, `not before noon` and
-`A and B` say nothing beside naming their option. A label that stands before its own option's text
+`A and B` only name their option. A label that stands before its own option's text
 takes the text with it.
 """
 
@@ -41,9 +41,9 @@ from answerkey.reader.lexicon import (
     split_tokens,
 )
 
-# The choices of a row as labels in a text, in every spelling that cannot be mistaken.
+# The choices of a row as labels in a text, in every unambiguous spelling.
 
-#: Longer tokens are no label: room for `viii` and for a letter with its marks.
+#: Longer tokens are not labels; this allows `viii`, and a letter with its marks.
 _LONGEST_LABEL = 8
 _FIRST_HANGUL = "\uac00"
 _DECORATION = "().\ufe0e\ufe0f\u20e3"
@@ -57,7 +57,7 @@ _BOXED_LETTERS = {
 
 @dataclass(eq=False)
 class Labels:
-    """The choices by what may be written for them; `fold` gives a token the form of the keys.
+    """The choices by their spellings; `fold` converts a token to the form of the keys.
 
     `is_plain`: neither case nor typography tells two choices apart. `kinds` are those of the
     characters that the choices begin with.
@@ -69,7 +69,7 @@ class Labels:
 
     def __post_init__(self) -> None:
         self.is_plain = self.fold is _fold_all
-        self.kinds = {_kind(choice[0]) for choice in self.choices if choice}
+        self.kinds = {_classify_character(choice[0]) for choice in self.choices if choice}
 
     def find(self, token: str) -> str | None:
         """Return the choice that a token names, perhaps with an ending: `B'dir`, `나입니다`."""
@@ -88,12 +88,12 @@ class Labels:
 
     def resembles(self, token: str) -> bool:
         """Say whether a token looks like a label of the same kind: `E`, where A to D are asked."""
-        return len(token) == 1 and token.isalnum() and _kind(token) in self.kinds
+        return len(token) == 1 and token.isalnum() and _classify_character(token) in self.kinds
 
 
 @lru_cache(maxsize=64)
 def read_labels(choices: tuple[str, ...]) -> Labels:
-    """Return the labels of these choices, read as freely as keeps all of them apart."""
+    """Return the labels of these choices, folded as far as they all stay distinct."""
     fold: Callable[[str], str] = compose
     for freer in (_fold_forms, _fold_all):
         if len(set(map(freer, choices))) == len(choices):
@@ -118,7 +118,7 @@ def _strip_label(token: str) -> str:
     return "".join(str(unicodedata.decimal(letter, letter)) for letter in letters)
 
 
-def _kind(character: str) -> tuple[bool, bool, str]:
+def _classify_character(character: str) -> tuple[bool, bool, str]:
     script = unicodedata.name(character, "?").partition(" ")[0]
     return character.isupper(), character.isdecimal(), script
 
@@ -126,7 +126,7 @@ def _kind(character: str) -> tuple[bool, bool, str]:
 # The texts of the options, and where a completion writes one of them in full.
 
 _AFTER_LABEL = LABEL_MARKS | CLOSE
-#: Every dash in an option's text, and in what is compared with it.
+#: Stands for every dash in an option's text and in the texts compared with it.
 _MINUS = "-"
 KOREAN_VERBS = (
     "\uc785\ub2c8\ub2e4",
@@ -141,19 +141,19 @@ _BEFORE_NUMBER = frozenset({"/", "^", "\u00b1", "\\pm", "\u00d7"})
 _Spelling = tuple[str, ...]
 #: Where an option's text begins and ends among the tokens, and its choice.
 _Span = tuple[int, int, str]
-#: Options by the word with which a text of theirs begins.
+#: Options by the first word of their texts.
 _Openings = dict[str, list[tuple[_Spelling, str]]]
 #: Where a phrase begins and ends among the tokens, and its roles.
 _Phrase = tuple[int, int, int]
 
 _ARTICLES = frozenset({"a", "an", "the"})
-#: Words and numbers that are spelled alike wherever they stand.
+#: Words and numbers that are spelled the same everywhere.
 _PLAIN_WORD = re.compile(r"(?<![a-z'\\])[a-z]++(?!')|\d++(?:[.,:]\d++)*")
 
 
 @lru_cache(maxsize=1024)
 def _list_plain_words(options: tuple[str, ...]) -> list[frozenset[str]]:
-    """Return words of each option without which a text cannot have the option's text."""
+    """Return words of each option that a text must have if it has the option's text."""
     plain = []
     for option in options:
         words = _PLAIN_WORD.findall(option.lower()) if option.isascii() else ()
@@ -212,7 +212,7 @@ def _skip_own_label(
 
 
 def _find_texts(units: Units) -> list[_Span]:
-    """Return where option texts stand among the tokens; the longest wins, and none overlap."""
+    """Return the spans of option texts among the tokens; the longest wins, and none overlap."""
     raw, options = units.raw, units.option_texts
     possible = []
     for option, plain in zip(options, _list_plain_words(options), strict=True):
@@ -235,7 +235,7 @@ def _find_texts(units: Units) -> list[_Span]:
 
 @lru_cache(maxsize=1024)
 def _list_openings(options: tuple[str, ...], labels: Labels) -> _Openings:
-    """Return the options by the words with which a text of theirs may begin."""
+    """Return the options by the words with which their texts may begin."""
     openings: _Openings = {}
     for words, choice in spell_options(options, labels).items():
         for first in _list_forms(words[0]):
@@ -253,7 +253,7 @@ def _list_forms(word: str) -> Iterable[str]:
 
 
 def list_places(words: list[str], word: str) -> Iterator[int]:
-    """Yield where a word stands among others."""
+    """Yield the positions of a word in a list of words."""
     at = -1
     for _ in range(words.count(word)):
         at = words.index(word, at + 1)
@@ -261,7 +261,7 @@ def list_places(words: list[str], word: str) -> Iterator[int]:
 
 
 def _match(raw: list[str], begin: int, words: _Spelling) -> int:
-    """Return where the words end that begin here, ignoring emphasis; 0 if others stand here."""
+    """Return where these words, which begin here, end, ignoring emphasis; 0 for other words."""
     at = begin + 1
     last = min(begin + 2 * len(words), len(raw))
     for word in words[1:]:
@@ -293,8 +293,7 @@ _LETTER_APOSTROPHE = re.compile("'(?<=(?<![A-Za-z])[A-Za-z]')")
 _RARE_BREAK = re.compile("[\r\x0b\x0c\x1c-\x1e]")
 #: What may stand between a label and its own option's text.
 _BEFORE_TEXT = (LABEL_MARKS | CLOSE | OPEN | DASHES | EQUALS) - {","}
-#: How many brackets and marks of emphasis may stand around a label: the work at one place is
-#: bounded.
+#: The maximum number of brackets and marks of emphasis around a label; this bounds the work.
 WRAPS = 6
 #: Line breaks that follow the last unit and, by negative indices, stand before the first.
 MARGIN = 8
@@ -302,13 +301,13 @@ MARGIN = 8
 
 @dataclass(slots=True)
 class Units:
-    """Lists of words, roles, the choices that are named, and the spaces before each.
+    """The units of a text, as lists of their words, roles, named choices and spaces before them.
 
     Behind the `size` units there is a margin of line breaks.
 
     A unit is a token, a phrase, or the full text of an option; the word of the last two is empty.
     `options` has the choices of option texts by their unit, an empty one if several options have
-    that text. `text_ends` says of labels that stand before their own option's text where it ends.
+    that text. `text_ends` has, for labels before their own option's text, where that text ends.
     `marked` are the units that play a role of `MARKED` or name a choice, `named` those that name
     one. `raw` holds the words of all tokens, `places` where each unit begins among them, and where
     the last one ends; `known` are these words, each once. `pieces` are three for each token:
@@ -331,7 +330,7 @@ class Units:
     named: list[int] = field(default_factory=list)
     options: dict[int, str] = field(default_factory=dict)
     text_ends: dict[int, int] = field(default_factory=dict)
-    #: What `read_names` found, by the place of the first label.
+    #: The results of `read_names`, by the position of the first label.
     names: dict[int, object] = field(default_factory=dict)
 
     def plays(self, begin: int, end: int, roles: int) -> bool:
@@ -353,12 +352,12 @@ class Units:
         return at
 
     def start(self, at: int) -> int:
-        """Return where a unit begins in the text."""
+        """Return the position in the text at which a unit begins."""
         remainder = "".join(self.pieces[3 * self.places[at] + 2 :])
         return len(self.text.rstrip(WHITE_SPACE)) - len(remainder)
 
     def span(self, begin: int, end: int) -> tuple[int, int]:
-        """Return where the units from `begin` to `end` stand in the text."""
+        """Return the span in the text of the units from `begin` to `end`."""
         first = self.start(begin)
         pieces = self.pieces[3 * self.places[begin] + 2 : 3 * self.places[end]]
         return first, first + len("".join(pieces))
@@ -454,7 +453,7 @@ def _join_tokens(units: Units, texts: Sequence[_Span], phrases: Sequence[_Phrase
 def _find_phrases(units: Units, spellings: list[str]) -> list[_Phrase]:
     """Return where phrases begin and end, and their roles; the longest wins, and none overlap.
 
-    A phrase does not end with a capital label: `é A` is none with an article.
+    A phrase does not end with a capital label: in `é A`, the `A` is not an article.
     """
     pairs = list(map(load_lexicon().phrases.get, pairwise(spellings)))
     phrases: list[_Phrase] = []

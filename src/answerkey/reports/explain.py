@@ -14,7 +14,7 @@ from answerkey.models.images import hide_images
 from answerkey.reports.preview import draw_block, draw_heading, draw_messages
 from answerkey.reports.sample_view import explain_score
 from answerkey.reports.samples import Excerpt, SampleSource, find_position
-from answerkey.reports.view import Entry, Plain, count_trials, read_ids
+from answerkey.reports.view import Entry, Json, count_trials, read_ids
 from answerkey.runs import Run, TaskRun, load_run
 from answerkey.text import (
     BLANK,
@@ -89,10 +89,10 @@ def _refuse_sample(name: str, tasks: Sequence[TaskRun]) -> RunError:
     return RunError("E504", f"there is no sample `{name}` in this run", hint=hint)
 
 
-def describe_explained(explained: Entry) -> Plain:
+def describe_explained(explained: Entry) -> Json:
     """Return the sample's way as `--json` prints it."""
     # Through text once: dates and other values that JSON lacks become what they print as.
-    described: Plain = json.loads(to_json(explained))
+    described: Json = json.loads(to_json(explained))
     del described["scorers"]
     return described
 
@@ -102,10 +102,10 @@ def _explain_row(
     task: TaskRun,
     source: SampleSource,
     position: int,
-) -> Plain:
+) -> Json:
     part = next(source.read([position]))
     stored = part.scores.row(0, named=True)
-    explained: Plain = {
+    explained: Json = {
         "run": None if run.path is None else str(run.path),
         "task": task.key,
         "sample_id": str(stored["sample_id"]),
@@ -141,11 +141,11 @@ def _explain_row(
     return explained
 
 
-def _describe_completion(part: Excerpt) -> Plain:
+def _describe_completion(part: Excerpt) -> Json:
     if part.completions is None:
         return dict.fromkeys(("prompt", "completion", "completion_status"))
     completion = part.completions.items[0]
-    described: Plain = {
+    described: Json = {
         "prompt": completion.prompt and list(completion.prompt),
         "completion": completion.text,
         "completion_status": completion.status.value,

@@ -23,7 +23,7 @@ from answerkey.reports.view import (
     Categories,
     CategoryRow,
     Interval,
-    Plain,
+    Json,
     RunView,
     TaskView,
     label_metric,
@@ -210,9 +210,9 @@ class Overview:
 # ── the whole run
 
 
-def dump(view: Any) -> Plain:  # noqa: ANN401 - any dataclass
+def dump(view: Any) -> Json:  # noqa: ANN401 - any dataclass
     """Return a dataclass as plain values; numbers that are not finite become null."""
-    plain: Plain = clean_numbers(asdict(view))
+    plain: Json = clean_numbers(asdict(view))
     return plain
 
 

@@ -14,7 +14,7 @@ from answerkey.errors import hide_secrets
 from answerkey.exporters import to_json
 from answerkey.models import images
 from answerkey.reports.terminal import UNLIMITED, format_cost
-from answerkey.reports.view import Entry, Plain
+from answerkey.reports.view import Entry, Json
 from answerkey.text import (
     BLANK,
     GAP,
@@ -65,7 +65,7 @@ def _state_outcome(*, is_good: bool) -> Span:
     return Span("passed", "good") if is_good else Span("failed", "bad")
 
 
-def describe_check(checked: Checked, file: str) -> Plain:
+def describe_check(checked: Checked, file: str) -> Json:
     """Return what `check --json` prints."""
     tasks = []
     for task in checked.tasks:
@@ -169,7 +169,7 @@ def _list_facts(task: PlannedTask) -> dict[str, str]:
     return facts
 
 
-def describe_plan(plan: DryRun) -> Plain:
+def describe_plan(plan: DryRun) -> Json:
     """Return what `run --dry-run --json` prints below `dry_run`."""
     return {"tasks": [vars(task) for task in plan.tasks]}
 
@@ -251,7 +251,7 @@ def list_commands(ready: ReadyMade) -> list[str]:
     ]
 
 
-def describe_ready_made(tasks: Sequence[ReadyMade]) -> Plain:
+def describe_ready_made(tasks: Sequence[ReadyMade]) -> Json:
     """Return ready-made tasks as plain values."""
     described = []
     for task in tasks:

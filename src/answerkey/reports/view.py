@@ -38,7 +38,7 @@ MAX_NAMED, MAX_ID = 20, 40
 
 Interval = tuple[float, float]
 Entry = Mapping[str, Any]
-Plain = dict[str, Any]
+Json = dict[str, Any]
 
 
 class MetricView(NamedTuple):
@@ -487,9 +487,9 @@ def read_ids(task: TaskRun, offset: int, length: int) -> pl.Series:
 # ── as JSON
 
 
-def describe_run(run: Run) -> Plain:
+def describe_run(run: Run) -> Json:
     """Return the run as `--json` prints it; numbers that are not finite become null."""
-    about: Plain = {
+    about: Json = {
         "path": None if run.path is None else str(run.path),
         "status": run.status,
     }
@@ -508,14 +508,14 @@ def describe_run(run: Run) -> Plain:
 
         described["variants"] = describe_variants(run)
     described["notices"] = list(run.manifest["notices"])
-    clean: Plain = clean_numbers(described)
+    clean: Json = clean_numbers(described)
     return clean
 
 
-def _describe_task(task: TaskRun) -> Plain:
+def _describe_task(task: TaskRun) -> Json:
     """Return one task: what was evaluated, the counts, every metric, and what was counted."""
     manifest = task.manifest
-    described: Plain = {"key": task.key}
+    described: Json = {"key": task.key}
     for name in ("display_name", "model", "dataset", "completions"):
         described[name] = manifest.get(name)
     described["counts"] = dict(task.counts)

@@ -34,7 +34,7 @@ from answerkey.metrics.base import (
     Coverage,
     ValueCounts,
     ValueNames,
-    name_left_out,
+    exclusion_reason,
     read_column,
 )
 from answerkey.metrics.intervals import Counts, Margin, Ratio, average, root
@@ -92,7 +92,7 @@ class _OrderMetric(BaseMetric):
         """Yield for each sample its fields, each as the list of its rows, and the reason why each
         row is left out.
         """
-        table = scores.frame.select(name_left_out())
+        table = scores.frame.select(exclusion_reason())
         for name in self.reads:
             column = read_column(scores, name)
             table = table.with_columns(column.alias(name))

@@ -43,7 +43,7 @@ from answerkey.text import (
 )
 from answerkey.types import RULE_NAMES, Notice
 
-Plain = dict[str, Any]
+Json = dict[str, Any]
 #: The maximum width of a sample's id.
 MAX_ID_WIDTH = 40
 #: The key of the run's own reading among the counts by rule.
@@ -163,9 +163,9 @@ def draw_both_rules(
     return draw_text(f"{text}; {advice}", width, "warn")
 
 
-def describe_fallbacks(task: TaskRun) -> dict[str, Plain]:
+def describe_fallbacks(task: TaskRun) -> dict[str, Json]:
     """Return the counts of each scorer's fallback, and its effect on the accuracy."""
-    described: dict[str, Plain] = {}
+    described: dict[str, Json] = {}
     fallbacks = task.totals.get("fallback", {})
     for scorer in task.manifest["scorers"]:
         if scorer["key"] not in fallbacks:
@@ -192,7 +192,7 @@ def _describe_reading(
     right: int,
     n: int,
     invalid: int,
-) -> Plain:
+) -> Json:
     return {
         "accuracy": right / n if n else None,
         "interval": wilson(right, n) if n else None,
@@ -273,7 +273,7 @@ def draw_imported_verdicts(
 # ── the audit of a run
 
 
-def describe_audit(audit: Audit) -> Plain:
+def describe_audit(audit: Audit) -> Json:
     """Return the audit as plain values, with every reader, every reason and every finding."""
     described = {
         "audit": {
@@ -283,12 +283,12 @@ def describe_audit(audit: Audit) -> Plain:
         },
         "notices": list(map(str, audit.notices)),
     }
-    clean: Plain = clean_numbers(described)
+    clean: Json = clean_numbers(described)
     return clean
 
 
-def _describe_task(task: TaskAudit) -> Plain:
-    described: Plain = {
+def _describe_task(task: TaskAudit) -> Json:
+    described: Json = {
         "key": task.key,
         "scorer": task.scorer,
         "extraction": task.rule,

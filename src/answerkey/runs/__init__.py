@@ -1,4 +1,4 @@
-"""Runs: written, read, listed, and gone on with where one stopped."""
+"""Runs: write, read, list and continue them."""
 
 from answerkey.runs.lock import remove_empty
 from answerkey.runs.run import (

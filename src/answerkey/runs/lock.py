@@ -1,4 +1,4 @@
-"""Locks of runs: one process at a time works on a run, and a dead one does not hold it for long."""
+"""Locks of runs: one process at a time works on a run, and a dead process loses its lock soon."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from answerkey.errors import DataError, Place, RunError
 LOCK_NAME = "lock"
 #: The file with the token of the process of this machine that holds a lock on object storage.
 HOLDER_NAME = "holder"
-#: Seconds between two beats of a lock on object storage, and after which a silent holder counts as
-#: gone.
-BEAT = 15.0
-GONE = 90.0
+#: The seconds between two heartbeats of a lock on object storage, and the seconds without one after
+#: which its holder counts as gone.
+BEAT_SECONDS = 15.0
+GONE_SECONDS = 90.0
 _MAX_BYTES = 10_000
-#: What a lock on object storage says of the process that has it.
+#: The description, in a lock on object storage, of the process that holds it.
 Holder = Mapping[str, Any]
 
 
@@ -36,19 +36,19 @@ def remove_empty(folder: Path) -> None:
 
 
 class RunLock:
-    """A lock that is held until `close`; this one, of a run in memory, keeps nobody out."""
+    """A lock that is held until `close`; this base class, for runs in memory, locks nothing."""
 
     is_held = False
 
     def require_held(self) -> None:
-        """Raise E506 when another process has taken the run over."""
+        """Raise E506 if another process has taken over the run."""
 
     def close(self) -> None:
-        """Let the run go; a second call does nothing."""
+        """Release the run; a second call does nothing."""
 
 
 class FolderLock(RunLock):
-    """The lock on a run folder, held until `close`, or until the process ends in whatever way.
+    """The lock on a run folder, held until `close` or until the process ends.
 
     The operating system holds it, on the file `lock`; the process number in that file is for
     people.
@@ -64,11 +64,11 @@ class FolderLock(RunLock):
         except OSError as error:
             place = Place(file=str(self._file))
             message = f"cannot lock `{folder}`: {error}"
-            hint = "check the free space and the rights of the folder"
+            hint = "check the free space and the permissions of the folder"
             raise RunError("E502", message, where=place, hint=hint) from error
 
     def close(self) -> None:
-        """Let the folder go and remove the lock file; a second call does nothing."""
+        """Release the folder and remove the lock file; a second call does nothing."""
         if not self.is_held:
             return
         self.is_held = False
@@ -113,7 +113,7 @@ class ObjectLock(RunLock):
     `home` is the folder of this machine for the run: it is locked as well, and a holder whose token
     is in it was a process of this machine that died.
 
-    A store holds no lock for a process, so the holder writes the object `lock` again and again.
+    Object storage has no locks, so the holder writes the object `lock` again and again.
     One that has not been written for a while was left behind. If another process takes it over,
     the old holder, should it still be there, notices at its next beat.
     """
@@ -144,7 +144,7 @@ class ObjectLock(RunLock):
         is_dead = False
         if note.is_file():
             is_dead = note.read_text(encoding="ascii") == holder.get("token")
-        if holder and not is_dead and _find_age(holder) <= GONE:
+        if holder and not is_dead and _find_age(holder) <= GONE_SECONDS:
             raise self._refuse(holder)
         note.write_text(self._token, encoding="ascii")
         stored = find_object(self._url)
@@ -166,7 +166,7 @@ class ObjectLock(RunLock):
             raise RunError("E506", message, where=Place(file=self._url), hint=hint)
 
     def close(self) -> None:
-        """Let the run go and remove the lock, if it is still ours; a second call does nothing."""
+        """Release the run and remove the lock if it is still ours; a second call does nothing."""
         if not self.is_held:
             return
         self._end.set()
@@ -179,7 +179,7 @@ class ObjectLock(RunLock):
 
     def _beat(self) -> None:
         """Write the lock until it is released, or until another process has it."""
-        while not self._end.wait(BEAT):
+        while not self._end.wait(BEAT_SECONDS):
             with suppress(DataError):  # the store may be there again at the next beat
                 if not self._is_ours(self._read()):
                     self._is_lost = True
@@ -217,8 +217,8 @@ class ObjectLock(RunLock):
             f"{age} s ago"
         )
         hint = (
-            f"wait until it is done; {GONE:.0f} s after it was last heard from, the run can "
-            "be resumed"
+            f"wait until it is done; {GONE_SECONDS:.0f} s after it was last heard from, the run "
+            "can be resumed"
         )
         return RunError("E506", message, where=Place(file=self._url), hint=hint)
 
@@ -226,7 +226,7 @@ class ObjectLock(RunLock):
 def _find_age(holder: Holder) -> float:
     beat = holder.get("beat_at")
     if not isinstance(beat, int | float):
-        return GONE + 1
+        return GONE_SECONDS + 1
     return abs(time.time() - beat)
 
 

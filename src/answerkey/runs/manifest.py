@@ -1,7 +1,7 @@
-"""What `run.json` and `metrics.json` hold, as it is checked whenever a run is read.
+"""The models of `run.json` and `metrics.json`, which are checked whenever a run is read.
 
-A run folder may be damaged, or come from a stranger. What passes these models can be drawn and
-computed with; fields that no model names are allowed and left alone.
+A run folder may be damaged, or come from a stranger. Content that passes these models is safe to
+show and to compute with; unknown fields are allowed and left alone.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LIMIT = 2**63
 #: Larger numbers could become infinite in a computation.
 _LARGEST = 1e100
 _MAX_SHOWN = 60
-#: No part of a path but one name, and neither `.` nor `..`.
+#: A single part of a path, but not `.` or `..`.
 _FOLDER_NAME = r"^[^/\\\x00-\x1f]*[^./\\\x00-\x1f][^/\\\x00-\x1f]*$"
 
 
@@ -120,7 +120,7 @@ class ScorerEntry(Stored):
 
 
 class TrialsEntry(Stored):
-    """How many completions each sample has, and what becomes of their scores."""
+    """How many completions each sample has, and how their scores are aggregated."""
 
     num_trials: Positive
     score_aggregators: list[Values]
@@ -133,7 +133,7 @@ class RepeatabilityEntry(Stored):
 
 
 class Counts(Stored):
-    """How many samples came to which end."""
+    """The number of samples with each outcome."""
 
     samples: Count
     scored: Count
@@ -146,7 +146,7 @@ class Counts(Stored):
 
 
 class TaskEntry(Stored):
-    """A task of a run; its key is the name of its folder, and leads nowhere else."""
+    """A task of a run; its key is the name of its folder, so it must not be a path."""
 
     key: Annotated[str, Field(pattern=_FOLDER_NAME, max_length=300)]
     display_name: str | None
@@ -203,7 +203,7 @@ class Policy(Stored):
 
 
 class Manifest(Stored):
-    """What `run.json` holds."""
+    """The content of `run.json`."""
 
     key: str
     display_name: str
@@ -232,7 +232,7 @@ class Manifest(Stored):
 
 
 class Example(Stored):
-    """A sample that shows what a reason looks like."""
+    """An example sample of a reason."""
 
     sample_id: str
     completion: str | None = None
@@ -240,7 +240,7 @@ class Example(Stored):
 
 
 class Reason(Stored):
-    """How often something went wrong for one reason."""
+    """The number of samples with one reason, and an example."""
 
     count: Positive
     example: Example
@@ -264,7 +264,7 @@ class Category(Stored):
 
 
 class RuleReadings(Stored):
-    """What one extraction rule makes of some completions."""
+    """The results of one extraction rule on some completions."""
 
     correct: Annotated[Number, Field(ge=0)]
     invalid: Count
@@ -289,7 +289,7 @@ class Readings(Stored):
 
 
 class Fallback(Stored):
-    """What a fallback model added to one scorer."""
+    """The contribution of a fallback model to one scorer."""
 
     n: Count
     right: Count
@@ -301,14 +301,14 @@ class Fallback(Stored):
 
 
 class TrialCounts(Stored):
-    """What became of the trials."""
+    """The outcomes of the trials."""
 
     num_trials: Positive
     counts: Counts
 
 
 class OrderCountsEntry(Stored):
-    """What became of the questions in other orders of their options."""
+    """The outcomes of the questions with their options in other orders."""
 
     counts: Counts
     not_reordered: Counted = {}
@@ -347,7 +347,7 @@ class Tally(Stored):
 
 
 class Metrics(Stored):
-    """What `metrics.json` holds."""
+    """The content of `metrics.json`."""
 
     metrics: list[MetricValue]
     tally: Tally
@@ -375,7 +375,7 @@ def _require_bounded(value: MetricValue | GroupValue) -> None:
 # ── reading
 
 Model = TypeVar("Model", bound=BaseModel)
-#: Half of a character, which no JSON reader takes: it is written out.
+#: Half of a surrogate pair, which no JSON reader accepts, so it is escaped.
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _GATES = TypeAdapter(tuple[Gate, ...])
 
@@ -385,14 +385,14 @@ def require_shape(
     content: Mapping[str, Any],
     file: str,
 ) -> Model:
-    """Return what a JSON file holds; E503 names the first field that is wrong, and why."""
+    """Return the validated content of a JSON file; E503 names the first wrong field, and why."""
     try:
         return model.model_validate_json(_encode(content))
     except ValidationError as error:
         problem = _describe(error)
         hint = "the run folder is damaged, or answerkey did not write it"
         raise RunError(
-            "E503", f"`{file}` is not as a run writes it: {problem}", hint=hint
+            "E503", f"`{file}` is not a valid file of a run: {problem}", hint=hint
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""A run as it is read: its numbers at hand, its tables read on demand, wherever its files are."""
+"""Read a run: its numbers at once, its tables on demand, wherever its files are."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Values = Mapping[str, Sequence[MetricValue]]
 NOT_COMPLETE = "the run is not complete"
 #: The value of a scorer that says whether an answer is right.
 RIGHT = "is_correct"
-#: What a task that was run several times has beside the tables of its first repetition.
+#: The additional files of a task that was run several times.
 REPETITIONS, REPEATABILITY, AGREEMENT = "repetitions", "repeatability.json", "agreement.parquet"
 
 
@@ -150,12 +150,12 @@ class KeptCompletions(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class TaskRun:
-    """One task of a run: its numbers at hand, its tables read on demand.
+    """One task of a run: its numbers are in memory, its tables are read on demand.
 
     `manifest` is the task's entry in `run.json`; `source` the task as it was resolved; `totals` the
     counts behind the summary. `stored_scores` and `stored_completions` are its tables, to be read
     in part, and `stored_samples` the rows of its dataset, if that was in memory. A task that was
-    run several times has its further `repetitions`, and what all of them say together in
+    run several times has its further `repetitions`, and the comparison of all in
     `repeatability`; its own numbers are those of the first.
     """
 
@@ -252,8 +252,8 @@ class TaskRun:
         """Return one flat table, a row for each sample and trial: the dataset's columns,
         completion, scores.
 
-        What a scorer found is `<scorer>.<name>`; a column of the dataset that is called like one of
-        ours is `sample.<name>`. `prompt` and columns of mixed types are JSON text. The dataset must
+        The results of a scorer are `<scorer>.<name>`; a column of the dataset with a name that we
+        use is `sample.<name>`. `prompt` and columns of mixed types are JSON text. The dataset must
         be there (E505). `export` writes the same columns as CSV and Parquet. `run` is the name of
         the run's folder.
         """
@@ -303,9 +303,9 @@ class Run(Drawn):
 
     @property
     def gates(self) -> tuple[Gate, ...]:
-        """How the rules of its policies stand, in their order; empty without policies.
+        """The status of each rule of its policies, in order; empty without policies.
 
-        No rule is decided in a run that never came to its end.
+        No rule is decided in a run that never finished.
         """
         if "gates" in self.manifest:
             from answerkey.runs.manifest import restore_gates
@@ -367,7 +367,7 @@ def find_answerer(entry: Json) -> Json | None:
 
 
 def name_answerer(entry: Json, *, with_folder: bool = True) -> str:
-    """Return who answered: a model, marked when simulated; else the column or file."""
+    """Return the name of what answered: a model, marked if simulated, else the column or file."""
     model = find_answerer(entry)
     if model:
         mark = " SIMULATED" if model.get("simulated") else ""
@@ -413,7 +413,7 @@ def load_manifest(place: RunPlace) -> JsonObject:
 
 
 def list_runs(folder: str | Path) -> list[Run]:
-    """Return the runs below a folder, newest first; folders that hold no run are passed over."""
+    """Return the runs below a folder, newest first; folders without a run are skipped."""
     runs = [load_run(place) for place in list_places(folder)]
     runs.sort(key=lambda run: str(run.path), reverse=True)
     runs.sort(key=lambda run: str(run.manifest.get("started_at")), reverse=True)
@@ -421,15 +421,15 @@ def list_runs(folder: str | Path) -> list[Run]:
 
 
 def is_run(place: RunPlace) -> bool:
-    """Return whether there is a run, and not only a folder of runs."""
+    """Return whether a place is a run, rather than a folder of runs."""
     return open_store(place).find_file("run.json") is not None
 
 
 def list_places(folder: str | RunPlace) -> list[RunPlace]:
-    """Return where the runs below a folder are, in order of their names; E501 when it is none.
+    """Return the places of the runs below a folder, ordered by name; E501 if it is no folder.
 
-    They are right below it, or below a folder in it that is no run itself, as those of several
-    models are.
+    They are directly below it, or below a folder in it that is not a run itself, like those of
+    several models.
     """
     below = find_place(folder)
     if isinstance(below, StoredFolder):
@@ -496,7 +496,7 @@ def read_run(
     values: Values | None = None,
     is_compared: bool = True,
 ) -> Run:
-    """Return a run as its files and a manifest say, which may not be written yet.
+    """Return a run from its files and a manifest, which may not be written yet.
 
     With `values` it was written by this process just now, and is not checked. Unless it
     `is_compared`, tables may have changed since the run ended. E503 for a run that is damaged.
@@ -531,7 +531,7 @@ class _TaskReader(NamedTuple):
     values: Values
 
     def read(self, entry: Json) -> TaskRun:
-        """Return a task with its repetitions, as far as they are finished."""
+        """Return a task with its finished repetitions."""
         base = f"tasks/{entry['key']}"
         task = self._read_folder(entry, base, base)
         if entry.get("counts") is not None:
@@ -621,7 +621,7 @@ def require_file(
 
 
 def describe_gates(gates: Sequence[Gate]) -> list[JsonObject]:
-    """Return gates as plain values; what is not known is left out."""
+    """Return gates as plain values, without the unknown ones."""
     described = []
     for gate in gates:
         fields = asdict(gate, dict_factory=_drop_unknown)

@@ -1,8 +1,8 @@
-"""Where the files of a run are: in a folder, on object storage, or in memory.
+"""The files of a run: in a folder, on object storage, or in memory.
 
-One interface, three back ends. A file is there whole or not at all, whatever stops the process that
-writes it. A run may come from a stranger: nothing is read that is no plain file, or takes far more
-memory than any run needs.
+One interface, three back ends. A file exists as a whole or not at all, whatever stops the process
+that writes it. A run may come from a stranger: only plain files are read, and none that takes far
+more memory than any run needs.
 """
 
 from __future__ import annotations
@@ -39,26 +39,26 @@ from answerkey.datasets.storage import (
 from answerkey.errors import DataError, RunError, SpecError, listing
 from answerkey.runs.lock import LOCK_NAME, FolderLock, ObjectLock, RunLock
 
-#: An object of a JSON file, which is read, or which is made.
+#: A JSON object that was read, and one to be written.
 Json = Mapping[str, Any]
 JsonObject = dict[str, Any]
-A = TypeVar("A")
-B = TypeVar("B")
+InputT = TypeVar("InputT")
+OutputT = TypeVar("OutputT")
 #: What is written before `run.json`.
 _FIRST_FILE = re.compile(r"tasks/[^/]+/(?:task\.json|samples/part-00000\.parquet)")
 JOURNAL_NAME = "calls.sqlite"
-#: The file that says which run on object storage a folder of this machine belongs to.
+#: The file that names the run on object storage to which a folder of this machine belongs.
 OWNER_NAME = "run"
 #: Statistics, which nothing here reads, would take a third of the time of writing.
 PARQUET: Any = {"compression_level": 1, "statistics": False}
 PART = re.compile(r".*/part-\d+\.parquet")
-#: What one JSON file of a run may hold at most: a stranger's could fill the memory.
+#: The limits of a JSON file of a run: a stranger's file could fill the memory.
 MAX_JSON_BYTES = 32_000_000
 MAX_JSON_VALUES = 1_000_000
 #: Rows that a table may have whatever its size, and for each byte of it.
 FREE_ROWS = 10_000
 ROWS_PER_BYTE = 20
-#: How many objects are asked for at a time.
+#: The number of objects that are requested at the same time.
 CONCURRENT = 8
 
 
@@ -66,7 +66,7 @@ CONCURRENT = 8
 class StoredFolder:
     """A run folder on object storage, by its address.
 
-    As far as it is named and shown, it is like a path.
+    It has the methods of a path that naming and showing it need.
     """
 
     url: str
@@ -87,7 +87,7 @@ class StoredFolder:
 
     @property
     def parent(self) -> str:
-        """The address of what the folder lies in."""
+        """The address of the parent folder."""
         return self.url.rpartition("/")[0]
 
     def resolve(self) -> Self:
@@ -95,7 +95,7 @@ class StoredFolder:
         return self
 
 
-#: Where a run is.
+#: The place of a run: a folder, or an address on object storage.
 RunPlace = Path | StoredFolder
 
 
@@ -113,9 +113,7 @@ def find_place(name: str | Path | StoredFolder) -> RunPlace:
 
 @contextmanager
 def reaching_storage() -> Iterator[None]:
-    """Turn what keeps a run from being read from, or written to, object storage into RunError
-    E509.
-    """
+    """Turn errors of object storage into RunError E509."""
     try:
         yield
     except DataError as error:
@@ -131,7 +129,7 @@ def write_whole(
     *,
     ending: str = "draft",
 ) -> None:
-    """Write a file under another name, flush it to disk, then give it its own.
+    """Write a file under another name, flush it to disk, then rename it.
 
     A run folder has one writer: what a killed one left, or a link that a stranger put there, is
     removed by the next.
@@ -166,7 +164,7 @@ def _flush(path: Path) -> None:
 
 
 def write_output(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file that a user names, the whole of it or nothing; a pipe or a device as it goes.
+    """Write a file that a user names, as a whole or not at all; a pipe or a device directly.
 
     Several commands may write it at the same time: each has a draft of its own.
     """
@@ -240,7 +238,7 @@ class RunStore(ABC):
         """Return a file; None when there is none."""
 
     def read_json(self, file: FolderFile) -> JsonObject:
-        """Return a JSON object.
+        """Return the JSON object in a file.
 
         E503 when it is damaged, none of ours, or not what `run.json` says.
         """
@@ -286,14 +284,14 @@ class RunStore(ABC):
 
     @contextmanager
     def _open_table(self, file: FolderFile) -> Iterator[pl.LazyFrame]:
-        """Yield a table; what a damaged one leads to becomes E503."""
+        """Yield a table; errors of a damaged one become E503."""
         try:
             yield self.scan(file)
         except (OSError, ValueError, pl.exceptions.PolarsError) as error:
             raise describe_damage(self.show(file.name), error) from error
 
     def count_rows(self, file: FolderFile) -> int:
-        """Return how many rows a Parquet file says it has; E503 when that cannot be.
+        """Return how many rows a Parquet file claims to have; E503 if that is impossible.
 
         Every row of ours has an id of its own, which takes some of a byte in any compression; a
         file of a stranger may hold a billion rows in a thousand bytes.
@@ -339,7 +337,7 @@ class RunStore(ABC):
         """Remove files, if they are there."""
 
     def list_top(self) -> set[str]:
-        """Return the names of what lies right in the run folder; in memory it is always new."""
+        """Return the names of the entries of the run folder; in memory there are none."""
         return set()
 
     def require_new(self) -> None:
@@ -355,13 +353,11 @@ class RunStore(ABC):
             raise RunError("E502", message, hint="choose a new folder with `--out`")
 
     def lock(self) -> RunLock:
-        """Keep the run for this process; E506 while another one works on it."""
+        """Lock the run for this process; E506 while another one works on it."""
         return RunLock()
 
-    def map(self, function: Callable[[A], B], items: Iterable[A]) -> list[B]:
-        """Apply a function that reads or writes files, in order, or together where each takes its
-        time.
-        """
+    def map(self, function: Callable[[InputT], OutputT], items: Iterable[InputT]) -> list[OutputT]:
+        """Apply a function that reads or writes files, one by one, or concurrently if faster."""
         return [function(item) for item in items]
 
     def show(self, name: str) -> str:
@@ -424,9 +420,9 @@ class FolderStore(RunStore):
 
 @dataclass(frozen=True)
 class ObjectStore(RunStore):
-    """A run on object storage: every file is an object, with the very bytes of a file in a folder.
+    """A run on object storage: every file is an object with the same bytes as in a folder.
 
-    What cannot be had, or has changed since it was found, is E509.
+    A file that cannot be read, or has changed since it was found, is E509.
     """
 
     place: StoredFolder
@@ -491,7 +487,7 @@ class ObjectStore(RunStore):
         with reaching_storage():
             return ObjectLock(self.place.url, self.home)
 
-    def map(self, function: Callable[[A], B], items: Iterable[A]) -> list[B]:
+    def map(self, function: Callable[[InputT], OutputT], items: Iterable[InputT]) -> list[OutputT]:
         with ThreadPoolExecutor(CONCURRENT) as pool:
             return list(pool.map(function, items))
 
@@ -542,7 +538,7 @@ def open_store(place: RunPlace | None) -> RunStore:
 
 
 def _require_plain(path: Path) -> Path:
-    """Refuse a link, a pipe or a device: it is not what a run writes, and may never end."""
+    """Refuse a link, a pipe or a device: a run never writes one, and reading it may never end."""
     is_plain = path.is_file() and not path.is_symlink()
     if path.exists() and not is_plain:
         message = f"`{path}` is not a plain file"
@@ -577,6 +573,6 @@ def require_digest(name: str, digest: str, listed: str | None) -> None:
 
 
 def refuse_changed(name: str, why: str) -> RunError:
-    """Return E503 for a file that is not as the run left it."""
+    """Return E503 for a file that has changed since the run."""
     hint = "copy the run folder again from an intact copy, or run again"
     return RunError("E503", f"`{name}` has changed since the run ended: {why}", hint=hint)

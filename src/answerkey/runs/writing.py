@@ -1,7 +1,7 @@
-"""A run under way, written to a store; a crash at any moment leaves what is there readable.
+"""Write a run to a store; after a crash at any moment, the written part is readable.
 
-One process, which has the lock, writes everything. What says that a run is there, and that it is
-finished, is written last.
+One process, which has the lock, writes everything. The file that makes a folder a run, and
+the status that makes it complete, are written last.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from answerkey.models.store import CallStore
 
 #: Seconds between two published copies of a journal.
-EVERY = 60.0
+PUBLISH_SECONDS = 60.0
 #: The tables of a task that are in parts.
 TABLES = ("scores", "completions")
 
@@ -114,9 +114,9 @@ def choose_place(out: str | RunPlace | None, key: str) -> RunPlace | NewFolder:
 
 
 def forget_journal(place: RunPlace | None) -> None:
-    """Delete what is left of the journal of a complete run, and its published copy.
+    """Delete the journal of a complete run, and its published copy.
 
-    The tables say the same.
+    The tables have the same content.
     """
     store = open_store(place)
     with suppress(OSError, RunError):  # it does no harm if it stays
@@ -177,7 +177,7 @@ def _remove_files(store: RunStore) -> None:
 
 
 def _remove_drafts(store: RunStore) -> None:
-    """Remove what a process that was killed had not written to its end; the run is locked."""
+    """Remove the unfinished files of a killed process; the run is locked."""
     if isinstance(store, FolderStore):
         for draft in store.place.rglob(".*.draft"):
             draft.unlink(missing_ok=True)
@@ -222,7 +222,7 @@ class RunWriter:
     _copies: JournalCopies | None = None
 
     def restart(self, changes: Json) -> None:
-        """Say in `run.json` that the run goes on, with these changes.
+        """Record in `run.json` that the run continues, with these changes.
 
         Not if its journal cannot be read.
         """
@@ -251,12 +251,12 @@ class RunWriter:
         return self._journal
 
     def close(self) -> None:
-        """Let the journal and the run go; a second call does nothing."""
+        """Close the journal and release the run; a second call does nothing."""
         if self._copies is not None:
             self._copies.end()
             is_complete = self.manifest["status"] == "complete"
             if self.lock.is_held and not is_complete:
-                # What stopped the run is told, and the journal is here.
+                # The error that stopped the run matters more, and the journal is on this machine.
                 with suppress(AnswerkeyError, OSError):
                     self._copies.publish()
         if self._journal is not None:
@@ -275,7 +275,7 @@ class RunWriter:
         if self.lock.is_held and isinstance(error, KeyboardInterrupt | AnswerkeyError):
             is_running = self.manifest["status"] == "running"
             if is_running and isinstance(error, KeyboardInterrupt):
-                with suppress(AnswerkeyError, OSError):  # the signal is what is told
+                with suppress(AnswerkeyError, OSError):  # the signal is reported instead
                     self.stop({}, error)
             place = shlex.quote(str(self.store.place))
             error.add_note(f"answerkey resume {place}")
@@ -327,10 +327,9 @@ class RunWriter:
         changes: Mapping[str, Json],
         conclude: Callable[[Run], Json] | None = None,
     ) -> Run:
-        """Close the run: add to each task's entry, state the status, and return the run as it is
-        read.
+        """Finish the run: complete each task's entry, set the status, and return the run as read.
 
-        `conclude` sees the run as it will be, and says what else stands in `run.json`.
+        `conclude` sees the finished run, and returns further entries of `run.json`.
         """
         self._end(status, changes)
         self.manifest = json.loads(json.dumps(self.manifest))  # as a reader has it
@@ -348,7 +347,7 @@ class RunWriter:
         return run
 
     def stop(self, changes: Mapping[str, Json], why: BaseException) -> None:
-        """Say in `run.json` that the run stopped before its end, and why; the journal stays."""
+        """Record in `run.json` that the run stopped early, and why; the journal stays."""
         message = str(getattr(why, "message", "interrupted"))
         code = getattr(why, "code", None)
         self._end("incomplete", changes)
@@ -356,7 +355,7 @@ class RunWriter:
         self.write_manifest()
 
     def discard(self) -> None:
-        """Remove all that was written, as if the run had not been started."""
+        """Remove everything that was written, as if the run had not been started."""
         _remove_files(self.store)
         if isinstance(self.store, ObjectStore):
             forget_journal(self.store.place)
@@ -393,13 +392,13 @@ class TaskWriter:
         return StoredTable(self.store, f"{self.base}/scores")
 
     def write_metrics(self, metrics: Sequence[MetricValue], totals: Json) -> None:
-        """Take the numbers; the task is finished with that."""
+        """Write the numbers, which finishes the task."""
         described = [asdict(metric) for metric in metrics]
         self.store.write_json(f"{self.base}/metrics.json", {"metrics": described, "tally": totals})
         self.values[self.base] = metrics
 
     def clear(self) -> None:
-        """Remove the parts of the tables; the next ones may have other rows in each."""
+        """Remove the parts of the tables; the next parts may be divided differently."""
         for table in TABLES:
             parts = StoredTable(self.store, f"{self.base}/{table}").parts
             self.store.remove([part.name for part in parts])
@@ -412,7 +411,7 @@ class TaskWriter:
         return TaskWriter(self.store, base, self.values)
 
     def write_repeatability(self, summary: Json, agreement: pl.DataFrame) -> None:
-        """Take what all repetitions say together, and sample by sample."""
+        """Write the comparison of all repetitions, as a whole and by sample."""
         self.store.write_frame(f"{self.base}/{AGREEMENT}", agreement)
         self.store.write_json(f"{self.base}/{REPEATABILITY}", summary)
 
@@ -437,7 +436,7 @@ def unify_parts(store: RunStore, folder: str) -> None:
                 frame = join_parts([common, store.read_rows(part)])
                 store.write_frame(part.name, frame)
     except pl.exceptions.PolarsError as error:
-        message = f"the parts in `{store.show(folder)}` cannot be given one form: {error}"
+        message = f"the parts in `{store.show(folder)}` cannot be given the same schema: {error}"
         raise RunError("E502", message, hint="let the scorer give values of one type") from error
 
 
@@ -465,9 +464,9 @@ class JournalCopies:
         self._thread.start()
 
     def publish(self) -> None:
-        """Publish a copy of the journal as it is now, unless that was done.
+        """Publish a copy of the journal unless it has not changed.
 
-        E509 when it cannot be.
+        E509 if that fails.
         """
         with self._turn, tempfile.TemporaryDirectory(prefix="answerkey-journal-") as folder:
             changes = self._journal.changes
@@ -480,18 +479,18 @@ class JournalCopies:
             self._published = changes
 
     def end(self) -> None:
-        """Publish no more; a second call does nothing."""
+        """Stop publishing; a second call does nothing."""
         self._end.set()
         self._thread.join()
 
     def _go_on(self) -> None:
-        while not self._end.wait(EVERY):
-            with suppress(RunError, OSError):  # the next copy, or the end of the run, will tell
+        while not self._end.wait(PUBLISH_SECONDS):
+            with suppress(RunError, OSError):  # the next copy, or the end of the run, reports it
                 self.publish()
 
 
 def claim_folder(store: ObjectStore, started_at: str) -> None:
-    """Make the folder of this machine that of a run; what another run left there is removed."""
+    """Claim the folder of this machine for a run; files of another run are removed."""
     owner = store.home / OWNER_NAME
     with suppress(OSError):
         if owner.read_text(encoding="utf-8") == started_at:
@@ -503,10 +502,10 @@ def claim_folder(store: ObjectStore, started_at: str) -> None:
 
 
 def bring_journal(store: ObjectStore) -> int:
-    """Bring the published copy of a journal here; what this machine has of the run stays.
+    """Fetch the published copy of a journal and merge it with the one on this machine, if any.
 
-    Return how many records were lost where the two became one; what is lost of a copy that is the
-    only one is told when it is opened. E503 when it is damaged, E509 when it cannot be had.
+    Return how many records were lost in merging; losses of a sole copy are reported when it is
+    opened. E503 if it is damaged, E509 if it cannot be fetched.
     """
     from answerkey.models.store import CallStore
 

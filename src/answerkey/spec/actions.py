@@ -1,4 +1,4 @@
-"""The `actions` of a task: what happens to samples after scoring."""
+"""The `actions` of a task, which are applied to samples after scoring."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from answerkey.errors import SpecError
 from answerkey.scorers import Action
 from answerkey.spec.job import Scoring
-from answerkey.spec.nodes import Node, Plain, advise
+from answerkey.spec.nodes import Json, Node, advise
 from answerkey.spec.shapes import part
 from answerkey.spec.sources import build_filter, describe_filter
 from answerkey.spec.validation import Fields, Key, assign_keys, validate_node
@@ -44,7 +44,7 @@ def build_actions(node: Node, steps: Scoring) -> list[Action]:
     return actions
 
 
-def describe_action(action: Action) -> Plain:
+def describe_action(action: Action) -> Json:
     """Return an action as a file states it."""
     return {
         "key": action.key,

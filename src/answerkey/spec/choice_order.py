@@ -1,4 +1,4 @@
-"""The `choice_order` of a task: what goes with it, and the metrics that it brings along."""
+"""The `choice_order` of a task: its checks, and the metrics that it adds."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def check_choice_order(
     """Report scorers and solvers that read the options in the order of the row."""
     for step in steps:
         if not _has(step, "follows_order"):
-            message = f"scorer `{step.key}` (`{step.scorer.type}`) reads the truth as it stands "
+            message = f"scorer `{step.key}` (`{step.scorer.type}`) reads the truth unchanged "
             message += "in the row, and `choice_order` moves the options"
             hint = "with `choice_order` use `string_equals_mcqa`, whose truth moves with its option"
             definition.at("scorers", step.index).report("E108", message, hint)
     if solver is not None and solver.reads_column and order.orders != "original":
-        message = f"`{solver.type}` reads what was said to the options as they stand, "
+        message = f"`{solver.type}` reads replies to the options in their original order, "
         message += f"and `orders` is `{order.orders}`"
         hint = "write `orders: original`, "
         hint += "or bring a file with `option_order` by `--completions FILE`"
@@ -53,7 +53,7 @@ def add_order_metrics(
     steps: Scoring,
     definition: Node,
 ) -> list[ScoringStep]:
-    """Return the steps with the metrics that `choice_order` brings along."""
+    """Return the steps with the metrics that `choice_order` adds."""
     robustness = features.load_choice_order()
     ordered = list(steps)
     for index, step in enumerate(steps):

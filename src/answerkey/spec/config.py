@@ -1,4 +1,4 @@
-"""The values of a `config_spec`, and `<< config.x >>` filled in."""
+"""Resolve the values of a `config_spec`, and fill in `<< config.x >>`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from answerkey.errors import Place, SpecError
 from answerkey.spec.nodes import (
+    Json,
     Node,
-    Plain,
     ProblemList,
     Steps,
     advise,
+    find_text_kind,
     from_plain,
-    kind_of,
     map_scalars,
     to_plain,
     walk_scalars,
@@ -27,7 +27,7 @@ from answerkey.templates import ConfigValue, embed_config, find_config_names
 if TYPE_CHECKING:
     from answerkey.spec.parameters import Parameter
 
-#: Config values by name, as they are written.
+#: Config values by name, as written in the file.
 Settings = Mapping[str, Node]
 NO_SETTINGS: Settings = MappingProxyType({})
 
@@ -36,8 +36,8 @@ NO_SETTINGS: Settings = MappingProxyType({})
 class Config:
     """Declared parameters and their values; a name without a value was reported, or is not needed.
 
-    `is_implied`: no `config_spec` declares them, the file only reads them. Unless it `is_read`, no
-    text of the file has a place for a value.
+    `is_implied`: no `config_spec` declares them, the file only reads them. `is_read`: a text of
+    the file reads a value.
     """
 
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Config:
         return values
 
     def look_up(self, name: str) -> ConfigValue:
-        """Return what `<< config.name >>` stands for."""
+        """Return the value of `<< config.name >>`."""
         parameter = self.parameters[name]
         is_code = getattr(parameter, "string_kind", "freeform") != "freeform"
         return ConfigValue(parameter.substitute(self.values[name]), is_code)
@@ -75,7 +75,7 @@ class Config:
         if not names or not self.values.keys() >= set(names):
             return node
         try:
-            is_template = kind_of(path) == "template"
+            is_template = find_text_kind(path) == "template"
             value = embed_config(text, self.look_up, is_template=is_template)
         except SpecError as error:
             report_text(error, node)
@@ -100,7 +100,7 @@ class Config:
 
 
 def reads_config(node: Node) -> bool:
-    """Return whether a task declares config values, or has a place for one."""
+    """Return whether a task declares or reads config values."""
     if "config_spec" in node.entries:
         return True
     return any("<<" in (scalar.text or "") for _, scalar in walk_scalars(node))
@@ -121,7 +121,7 @@ def _refuse_name(name: str, names: Collection[str], node: Node) -> None:
 
 
 def _find_type(name: str, text: str, path: Steps) -> str:
-    """Return the type of a parameter by where `<< config.name >>` stands."""
+    """Return the type of a parameter from the place of `<< config.name >>`."""
     if re.search(rf"sample\s*\.\s*<<\s*config\.{re.escape(name)}\s*>>", text):
         return "dataset_column"
     if path[:2] == ("definition", "dataset"):
@@ -146,12 +146,12 @@ config_spec:
 def list_declared(node: Node) -> list[str]:
     """Return the config names that a task or an evaluation declares, or reads without declaring."""
     if "config_spec" not in node.entries:
-        return list(_imply_parameters(node))
+        return list(_list_implied_parameters(node))
     keys = [entry.key for entry in node.at("config_spec").items]
     return list(filter(None, keys))
 
 
-def _imply_parameters(node: Node) -> dict[str, Parameter]:
+def _list_implied_parameters(node: Node) -> dict[str, Parameter]:
     """Return a parameter for each config name that is read where no `config_spec` declares any."""
     from answerkey.spec.parameters import imply_parameter
 
@@ -207,7 +207,7 @@ def resolve_config(
     fallbacks: Settings = NO_SETTINGS,
     needs_all: bool = True,
 ) -> Config:
-    """Return the config of a task or an evaluation: what is given, over its defaults, checked.
+    """Return the checked config of a task or an evaluation: given values, else defaults.
 
     Of `common`, which wins over `settings`, only the declared names are used. `fallbacks` are
     values for parameters of a type that have neither. Without `needs_all`, a missing value is no
@@ -216,11 +216,11 @@ def resolve_config(
     is_implied = "config_spec" not in node.entries
     defaults: Settings = {}
     if is_implied:
-        parameters = _imply_parameters(node)
+        parameters = _list_implied_parameters(node)
     else:
         parameters, defaults = _read_parameters(node.entries["config_spec"])
     report_unknown(settings, parameters)
-    values: Plain = {}
+    values: Json = {}
     places: dict[str, Place] = {}
     written = {**settings, **common}
     for key, parameter in parameters.items():
@@ -249,15 +249,15 @@ def resolve_config(
 def refuse_config(node: Node) -> None:
     """Report `<< config.x >>` where no config is known; inline rows are left alone."""
     for path, scalar in walk_scalars(node):
-        if scalar.text is None or kind_of(path) not in {"plain", "template"}:
+        if scalar.text is None or find_text_kind(path) not in {"plain", "template"}:
             continue
         for name in find_config_names(scalar.text):
-            hint = "config values stand in tasks and in task specifications"
+            hint = "config values can only be used in tasks and task specifications"
             scalar.report("E110", f"no config value `{name}` is known here", hint)
 
 
-def given_by_caller(config: Mapping[str, object], problems: ProblemList) -> dict[str, Node]:
-    """Return the values of `--config k=v`, or of a Python caller, whose text is read alike."""
+def parse_caller_config(config: Mapping[str, object], problems: ProblemList) -> dict[str, Node]:
+    """Return the values of `--config k=v`, or of a Python caller, whose texts are parsed alike."""
     settings = {}
     for name, value in config.items():
         node = from_plain(value, Place(file="--config"), problems)

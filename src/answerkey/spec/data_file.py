@@ -1,4 +1,4 @@
-"""A data file in place of a task: its columns become a dataset, a task and a run."""
+"""Use a data file in place of a task: its columns become a dataset, a task and a run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from answerkey.errors import (
     listing,
 )
 from answerkey.options import Options
-from answerkey.spec.nodes import Location, Plain, ProblemList, name_key
+from answerkey.spec.nodes import Json, Location, ProblemList, name_key
 from answerkey.spec.ready_made import write_yaml
 from answerkey.spec.sources import (
     DatasetSpec,
@@ -65,7 +65,7 @@ _IMAGE = re.compile(r"(decoded)?(image|img|picture|photo|figure)s?(path|file|url
 
 @dataclass(frozen=True)
 class RecognisedFile:
-    """What is recognised in a data file.
+    """The contents of a data file as recognised.
 
     `completions` is a column of completions, `images` are columns of images; they need not be used.
     `header` has the names of the columns if the file does not.
@@ -86,7 +86,7 @@ class RecognisedFile:
 
 
 def recognise_file(path: Location, options: Options) -> RecognisedFile:
-    """Return what the columns of a data file are; raises as `recognise`."""
+    """Return the roles of the columns of a data file; raises as `recognise`."""
     columns = dict(options.columns)
     roles: tuple[str, ...] = DATASET_ROLES
     if options.model is not None or options.completions is not None:
@@ -144,12 +144,12 @@ def make_run(
     problems: ProblemList,
     *,
     shows_images: bool = False,
-) -> Plain:
+) -> Json:
     """Return a data file as a run file would describe it, with the dataset and the task in it.
 
-    The completions of the file are scored, unless the caller names a model, or others, which is
-    noticed. A model is asked about images only if the prompt `shows_images`, as in a project that
-    is written.
+    The completions of the file are scored unless the caller names a model or other completions,
+    which adds a notice. A model is only asked about images if the prompt `shows_images`, as in a
+    project that is written.
     """
     if options.dataset is not None:
         message = f"`{path}` has its own samples: `--dataset` is for a task"
@@ -172,7 +172,7 @@ def make_run(
     }
     if file.header:
         source["header"] = list(file.header)
-    definition: Plain = {}
+    definition: Json = {}
     if "completion" not in columns:
         definition["solver"] = _write_solver(columns, file.images if is_asked else ())
     definition["scorers"] = [_SCORER]
@@ -205,7 +205,7 @@ def _check_file(
         raise DataError("E215", message, where=place, hint=hint)
 
 
-def _write_solver(columns: Collection[str], images: Sequence[str]) -> Plain:
+def _write_solver(columns: Collection[str], images: Sequence[str]) -> Json:
     """Return a solver that asks the question, with its passage and its images."""
     text = _PROMPT
     if "passage" in columns:
@@ -232,9 +232,9 @@ def write_project(
     source = dataset["source"]
     for name in ("file_path", "url"):
         if name in source:
-            source[name] = _relate(source[name], folder)
+            source[name] = _write_relative_path(source[name], folder)
     if options.completions is not None:
-        entry["completions"] = _relate(str(options.completions), folder)
+        entry["completions"] = _write_relative_path(str(options.completions), folder)
     elif "solver" in task["definition"]:
         entry["model_key"] = options.model or "builtin/random?seed=0"
     run["datasets"] = [{"$ref": "dataset.yaml"}]
@@ -250,8 +250,8 @@ def write_project(
     return texts
 
 
-def _relate(file: str, folder: Path) -> str:
-    """Return how a file of the project names another one."""
+def _write_relative_path(file: str, folder: Path) -> str:
+    """Return the path by which a file of the project names another one."""
     if is_remote(file):
         return show_file(file)
     path = os.path.relpath(Path(file).resolve(), folder.resolve())

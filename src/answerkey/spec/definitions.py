@@ -1,4 +1,4 @@
-"""What a run file defines by key: datasets, models, adapters and tasks; and how they are found."""
+"""The definitions of a run file by key: datasets, models, adapters and tasks; and their lookup."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from answerkey.models.names import complete_name
 from answerkey.sandbox import check_snippet
 from answerkey.spec.config import Settings, resolve_config
 from answerkey.spec.job import ModelChoice
-from answerkey.spec.nodes import Node, Plain, advise, with_key
+from answerkey.spec.nodes import Json, Node, advise, with_key
 from answerkey.spec.project import YAML_ENDINGS, Project
 from answerkey.spec.sources import DatasetSpec, build_dataset
 from answerkey.spec.task import build_task
@@ -36,7 +36,7 @@ def define(project: Project, node: Node) -> None:
     for written in node.field("datasets").items:
         entry = with_key(written)
         dataset = build_dataset(entry, project.folder)
-        _keep(dataset, entry, project.datasets, "dataset")
+        _add_unique(dataset, entry, project.datasets, "dataset")
     if node.entries.keys() & {"models", "model_adapters"}:
         _define_models(project, node)
     for written in node.field("tasks").items:
@@ -54,9 +54,9 @@ def _define_models(project: Project, node: Node) -> None:
     from answerkey.spec.models import OWN_ADAPTERS, build_adapter, build_model
 
     for entry in node.field("models").items:
-        _keep(build_model(entry), entry, project.models, "model")
+        _add_unique(build_model(entry), entry, project.models, "model")
     for entry in node.field("model_adapters").items:
-        _keep(build_adapter(entry), entry, project.adapters, "model adapter")
+        _add_unique(build_adapter(entry), entry, project.adapters, "model adapter")
     adapters = OWN_ADAPTERS | project.adapters.keys()
     for model in project.models.values():
         if model.adapter is not None and model.adapter not in adapters:
@@ -65,10 +65,10 @@ def _define_models(project: Project, node: Node) -> None:
             project.problems.add("E113", message, model.place, hint)
 
 
-def _keep(
+def _add_unique(
     built: Any,  # noqa: ANN401 - whatever has a key
     entry: Node,
-    kept: Plain,
+    kept: Json,
     what: str,
 ) -> None:
     if built is not None and built.key in kept:
@@ -78,7 +78,7 @@ def _keep(
 
 
 def check_unused_task(node: Node) -> None:
-    """Report what is wrong with a task that is not run: config values need not be given."""
+    """Report the mistakes in a task that is not run; config values may be missing."""
     build_task(node, resolve_config(node, {}, needs_all=False))
 
 
@@ -115,7 +115,7 @@ def open_task(
 
     if key in list_ready_made():
         ready = load_ready_made(key, project.problems)
-        return ready.task, adopt(project, ready, settings)
+        return ready.task, add_datasets(project, ready, settings)
     if not project.is_faulty and "<<" not in key:
         hint = advise(key, project.tasks, "tasks")
         entry.entries["task_key"].report("E113", f"task `{key}` is not defined", hint)
@@ -159,7 +159,7 @@ def is_model_file(name: str) -> bool:
 
 
 def open_model_file(project: Project, name: str) -> str:
-    """Define the model of a model file, and return the path by which it is known from then on."""
+    """Define the model of a model file, and return the path that is its key from then on."""
     from answerkey.spec.models import build_model
 
     path = Path(name).resolve()
@@ -172,7 +172,7 @@ def open_model_file(project: Project, name: str) -> str:
 
 
 def choose_model(project: Project, reference: str, place: Place) -> ModelChoice:
-    """Return the model that a reference means, for `open_model`; raise SpecError if it is none."""
+    """Return the model that a reference means, for `open_model`; SpecError if there is none."""
     model = project.options.model
     is_callers = project.is_callers
     if is_callers is None:
@@ -293,7 +293,7 @@ def find_model(
     return model
 
 
-def adopt(
+def add_datasets(
     project: Project,
     ready: ReadyMade,
     settings: Settings,

@@ -1,4 +1,4 @@
-"""A task; and a job: a task with its dataset, model and judges, as files name them, then opened.
+"""A task; and a job: a task with its dataset, model and judges, first as named, then opened.
 
 How many rows make one chunk, and whether chunks go to worker processes, is decided here as well.
 """
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
     from answerkey.solvers.choice_order import ChoiceOrder
     from answerkey.spec.variants import Variant
 
-#: A model for `open_model`: a name, or all that is known of one.
+#: A model for `open_model`: a name, or a full description.
 ModelChoice = str | ModelConfig
 #: Where chunks are processed, in the words of the engines.
 Spread = Literal["alone", "apart", "processes"]
 #: The purpose of the calls of a solver.
 SOLVE = "solve"
-#: A chunk has at most so many rows, and about so many bytes of cells.
+#: The maximum number of rows in a chunk, and its approximate size in bytes of cells.
 CHUNK_ROWS = 32_768
 CHUNK_BYTES = 20 * 2**20
 FEWEST_ROWS = 1_000
-#: The size of a row is judged by so many rows at each of two places.
+#: The number of rows, at each of two places, from which the size of a row is estimated.
 SIZED_ROWS = 200
 #: Rows that are slow go to workers in smaller chunks, so that no core waits long for another.
 WORKER_CHUNK_ROWS = 16_384
 WORKER_CHUNKS = 24
-#: Starting worker processes takes about as long as scoring so many rows.
+#: Starting worker processes takes about as long as scoring this number of rows.
 WORKER_ROWS = 20_000
 
 
@@ -88,7 +88,7 @@ class ScoringStep:
         return (*path, "model_key")
 
     def list_names(self, trials: Trials | None = None) -> list[str] | None:
-        """Return the names of the values and metadata; None if only the scores can tell."""
+        """Return the names of the values and metadata; None if only the scores have them."""
         scorer = self.scorer
         if scorer.value_types is None or scorer.metadata_types is None:
             return None
@@ -106,7 +106,7 @@ Scoring = Sequence[ScoringStep]
 
 @dataclass(frozen=True)
 class Task:
-    """What is asked and how replies are scored.
+    """The questions' prompt, and how replies are scored.
 
     `config` holds the values of its parameters and `dataset_columns` those that name columns, both
     by parameter key; `source` is the resolved task as plain JSON, from which `task_from_source`
@@ -194,7 +194,7 @@ class Task:
 
 
 class PlannedMetric(NamedTuple):
-    """A metric of a task, and what its values will be called."""
+    """A metric of a task, and the names of its values."""
 
     step: ScoringStep
     metric: KeyedMetric
@@ -399,7 +399,7 @@ class Job:
         return plan_work(job)
 
     def without_rows(self) -> Job:
-        """Return what the work on a chunk needs beside it, small enough to be sent to a worker."""
+        """Return what a worker needs besides its chunk, small enough to be sent."""
         nothing = InlineSource(rows=())
         return replace(
             self,
@@ -419,7 +419,7 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The jobs of a file, as far as they could be built, with everything that is wrong.
+    """The jobs of a file, as far as they could be built, with all its problems.
 
     `policies` are plain values, as `run.json` keeps them; `rule_places` say where each rule's
     definition stands, by the keys of its policy and its own.
@@ -435,16 +435,16 @@ class Plan:
 
     @property
     def errors(self) -> list[AnswerkeyError]:
-        """What is wrong, by position."""
+        """The errors, by position."""
         return sort_errors(self.problems.errors)
 
     @property
     def notices(self) -> list[Notice]:
-        """What the user should know."""
+        """The notices for the user."""
         return self.problems.notices
 
     def find_baseline_errors(self) -> list[AnswerkeyError]:
-        """Return what is wrong with the runs that rules compare with; they are read here."""
+        """Return the errors of the runs that rules compare with; the runs are read here."""
         gates = features.load_gates()
         errors: list[AnswerkeyError] = gates.find_baseline_errors(
             self.policies,

@@ -1,4 +1,4 @@
-"""A task becomes a job, with its dataset, its model and its judges; and so do its variants."""
+"""Build jobs from a task and its variants, with dataset, model and judges."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from answerkey.spec.task import build_task
 if TYPE_CHECKING:
     from answerkey.spec.variants import TaskNode
 
-#: How scorers name the models that they call, and where, by the keys of the scorers.
+#: The names that scorers give to the models they call, with their places, by scorer key.
 Judges = Mapping[str, tuple[str, Place]]
 
 
@@ -175,7 +175,7 @@ def build_job(
 
 
 def list_judges(task: Task) -> Judges:
-    """Return how the scorers that call a model name it, and where, by the scorer's key."""
+    """Return the model names of the scorers that call one, with their places, by scorer key."""
     judges = {}
     for step in task.scoring:
         if step.model_key is not None:
@@ -201,7 +201,7 @@ def _choose_examples(
     dataset: DatasetSpec | None,
     project: Project,
 ) -> DatasetSpec | None:
-    """Return the dataset that a solver takes its examples from, and calls by this name."""
+    """Return the dataset with this name from which a solver takes its examples."""
     if name == task.dataset_key:
         return dataset
     place = task.place("definition", "solver", "examples", "dataset")

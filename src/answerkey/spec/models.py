@@ -1,4 +1,4 @@
-"""Model files, models named by their provider, and adapters become models that can be called."""
+"""Build callable models from model files, provider names and adapters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from answerkey.models.config import (
 from answerkey.models.names import PROVIDERS, ApiName
 from answerkey.sandbox import Snippet, check_snippet
 from answerkey.spec.config import refuse_config
-from answerkey.spec.nodes import Node, Plain, advise
+from answerkey.spec.nodes import Json, Node, advise
 from answerkey.spec.shapes import (
     Count,
     Described,
@@ -74,7 +74,7 @@ class AdapterChoice(Fields):
 
 
 class ValidationContext(Fields):
-    """Which certificates an endpoint may show: the system's, or those of `trusted_ca` (PEM)."""
+    """The certificates that an endpoint may have: the system's, or those of `trusted_ca` (PEM)."""
 
     trusted_ca: Text | None = None
     trust_chain_verification: Literal["verify_trust_chain", "accept_untrusted"] | None = None
@@ -111,7 +111,7 @@ class ProviderConnection(Fields):
 
 
 class PlaceholderConnection(Fields):
-    """A model that is only named: no inference."""
+    """A model that is only named and cannot be called."""
 
     connection_type: Literal["placeholder"]
 
@@ -136,7 +136,7 @@ CONNECTIONS: dict[str, type[Fields]] = {
 
 
 class GenerationFields(Fields):
-    """How a model is to generate."""
+    """The generation parameters of a model."""
 
     temperature: Annotated[Number, Field(ge=0)] | None = None
     top_p: Annotated[Number, Field(ge=0, le=1)] | None = None
@@ -148,7 +148,7 @@ class GenerationFields(Fields):
     echo: bool | None = None
     reasoning_effort: Effort | None = None
     thinking: Thinking | None = None
-    extra_body: Plain | None = None
+    extra_body: Json | None = None
 
 
 class ModelFields(Described):
@@ -161,7 +161,7 @@ class ModelFields(Described):
     adapter: AdapterChoice | None = None
     config: Annotated[Any, part("connection")]
     generation: GenerationFields | None = None
-    extra_body: Plain | None = None
+    extra_body: Json | None = None
 
 
 class ProviderModel(Fields):
@@ -172,7 +172,7 @@ class ProviderModel(Fields):
     base_url: Text | None = None
     api: ApiName | None = None
     generation: GenerationFields | None = None
-    extra_body: Plain | None = None
+    extra_body: Json | None = None
 
 
 @dataclass(frozen=True)
@@ -334,9 +334,9 @@ def _read_address(node: Node) -> Address | None:
     return Address(str(node.value), node.style == "caller")
 
 
-def build_generation(fields: GenerationFields | None, extra_body: Plain | None) -> Generation:
-    """Return how a model is to generate; `extra_body` may stand in `generation`, too."""
-    parameters: Plain = {}
+def build_generation(fields: GenerationFields | None, extra_body: Json | None) -> Generation:
+    """Return the generation parameters; `extra_body` may be in `generation`, too."""
+    parameters: Json = {}
     if fields is not None:
         parameters = fields.model_dump(exclude_none=True)
     if extra_body is not None:

@@ -23,12 +23,12 @@ from ruamel.yaml.nodes import ScalarNode, SequenceNode
 from answerkey.errors import AnswerkeyError, Place, SpecError, listing, raise_all, suggest
 from answerkey.types import Notice
 
-#: The way to a node of a tree: keys of mappings and indices of lists.
+#: The path to a node of a tree: keys of mappings and indices of lists.
 Steps = tuple[str | int, ...]
 #: A node of ruamel.yaml, which has no types.
 Source = Any
-#: Plain values of a mapping, as JSON or YAML has them.
-Plain = dict[str, Any]
+#: A mapping with plain values, as JSON or YAML has them.
+Json = dict[str, Any]
 #: A path, or the address of something remote.
 Location = str | Path
 
@@ -41,7 +41,7 @@ class ProblemList:
     notices: list[Notice] = field(default_factory=list)
 
     def report(self, error: AnswerkeyError) -> None:
-        """Keep an error, or each of several."""
+        """Add an error, or each of several."""
         marks = {_identify(kept) for kept in self.errors}
         for single in getattr(error, "errors", (error,)):
             if _identify(single) not in marks:
@@ -197,7 +197,7 @@ class Node:
             entries.pop(name, None)
         return replace(self, value=entries)
 
-    def having(self, key: str, node: Node) -> Node:
+    def with_entry(self, key: str, node: Node) -> Node:
         """Return the mapping with a key set."""
         entries = {**self.entries, key: node}
         keys = {key: node.place, **self.keys}
@@ -209,7 +209,7 @@ def advise(
     names: Iterable[str],
     label: str,
 ) -> str:
-    """Return a hint to the name that a name may be a slip of, or to all of them."""
+    """Return a hint with the name that a misspelt name may mean, or with all names."""
     candidates = list(names)
     near = suggest(name, candidates)
     if near is None:
@@ -232,7 +232,7 @@ def sort_errors(errors: Sequence[AnswerkeyError]) -> list[AnswerkeyError]:
     return sorted(errors, key=rank)
 
 
-#: File names that say what a file is, not what it is about.
+#: File names that state the kind of a file, not its subject.
 _KINDS = frozenset({"task", "dataset", "model", "run", "evaluation"})
 
 
@@ -256,7 +256,7 @@ def with_key(node: Node) -> Node:
         if name in _KINDS:
             name = path.resolve().parent.name
     key = name_key(name) or "task"
-    return node.having("key", node.changed(key))
+    return node.with_entry("key", node.changed(key))
 
 
 def to_plain(node: Node) -> Any:  # noqa: ANN401 - whatever the file holds
@@ -356,14 +356,14 @@ def _scorer_templates() -> frozenset[str]:
     return list_template_fields() | _PROMPT_FIELDS
 
 
-def names_in(path: Steps) -> list[str]:
+def list_keys(path: Steps) -> list[str]:
     """Return the keys among the steps of a path."""
     return [step for step in path if isinstance(step, str)]
 
 
-def kind_of(path: Steps) -> Kind:
-    """Return what kind of text stands at a path; indices of lists do not matter."""
-    *above, name = ["", *names_in(path)]
+def find_text_kind(path: Steps) -> Kind:
+    """Return the kind of text at a path; indices of lists do not matter."""
+    *above, name = ["", *list_keys(path)]
     if _MATERIAL_PARTS.intersection(itertools.pairwise([*above, name])):
         return "material"
     if name in _CODE_FIELDS:
@@ -394,7 +394,7 @@ def _is_template(above: list[str], name: str) -> bool:
 # Reading files.
 
 MAX_BYTES = 10_000_000
-#: So many characters of YAML take about two seconds.
+#: Parsing this number of characters of YAML takes about two seconds.
 MAX_YAML_BYTES = 500_000
 MAX_NODES = 50_000
 MAX_PLAIN_NODES = 50_000_000
@@ -473,7 +473,7 @@ def decode(raw: bytes, shown: str) -> str:
     raise SpecError("E102", message, where=where, hint="save the file as UTF-8")
 
 
-#: What a page prints in place of lines that it leaves out.
+#: The marks that documentation prints in place of omitted lines.
 ELLIPSES = frozenset({"...", "…"})
 ELLIPSIS_HINT = (
     "`...` stands for lines that the page leaves out: write them here, or delete this line"
@@ -499,7 +499,7 @@ def parse_yaml(text: str, shown: str | None, problems: ProblemList) -> Node:
 
 
 def _explain(error: YAMLError, text: str, shown: str | None) -> SpecError:
-    """Return a syntax error in the words of ruamel, with what is wrong most often."""
+    """Return a syntax error in the words of ruamel, with the most frequent cause as hint."""
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip() in ELLIPSES:
             indent = len(line) - len(line.lstrip())
@@ -627,7 +627,7 @@ class _Builder:
         text = source.value
         half = _SURROGATE.search(text)
         if half is not None:  # an escape can write it, no file can hold it
-            message = f"`\\u{ord(half[0]):04x}` is half of a surrogate pair, which is no character"
+            message = f"`\\u{ord(half[0]):04x}` is half of a surrogate pair, not a character"
             raise SpecError("E102", message, where=place, hint="write the character itself")
         style = source.style or ""
         if kind == INCLUDE_TAG:
@@ -691,7 +691,7 @@ def _list_merged(value: Node) -> tuple[Node, ...]:
 
 
 def _read_odd_key(node: Node) -> str:
-    """Return a key that is no text as text, and report it."""
+    """Report a key that is not text, and return it as text."""
     if node.is_map:  # `{{ x }}` without quotes is read as a mapping in a mapping
         column = node.place.column or 2
         where = replace(node.place, column=column - 1)

@@ -1,4 +1,4 @@
-"""The kinds of parameters that a `config_spec` declares, and what their values may be."""
+"""The kinds of parameters that a `config_spec` declares, and their allowed values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 from pydantic import Field, TypeAdapter, ValidationError
 
 from answerkey.errors import SpecError, listing, suggest
-from answerkey.spec.nodes import Plain
+from answerkey.spec.nodes import Json
 from answerkey.spec.validation import Fields, Hint, Key, Number, Text, Whole, explain
 
 ElementType = Literal["string", "integer", "float", "boolean"]
@@ -37,7 +37,7 @@ def parse_several(text: str) -> object:
 
 
 class Parameter(Fields):
-    """What all parameters have; each kind says what its values are."""
+    """The fields of all parameters; each kind defines its values."""
 
     #: What a value must be, beside `min` and `max`.
     value_type: ClassVar[Hint] = Text
@@ -50,7 +50,7 @@ class Parameter(Fields):
     nullable: bool = False
 
     def accept(self, value: object, *, is_text: bool = False) -> object:
-        """Return a value, or what a text of the command line means; raise SpecError for another."""
+        """Return a value, parsed if it is a command-line text; SpecError for an invalid one."""
         is_null = is_text and str(value).strip() in {"null", "~", ""}
         if is_null and self.nullable:
             value = None
@@ -84,19 +84,19 @@ class Parameter(Fields):
         raise SpecError("E111", message, hint=advice)
 
     def find_type(self) -> Hint:
-        """Return what a value must be."""
+        """Return the type of a value."""
         return self.value_type
 
     def bounds(self) -> tuple[Any, Any]:
-        """Return the least and the greatest value, where there are such."""
+        """Return the least and the greatest allowed value, if any."""
         return getattr(self, "min", None), getattr(self, "max", None)
 
     def substitute(self, value: object) -> object:
-        """Return what `<< config.key >>` stands for when this is the value."""
+        """Return the value that replaces `<< config.key >>`."""
         return value
 
     def find_mistake(self) -> str | None:
-        """Return which fields contradict each other."""
+        """Return a message about fields that contradict each other, if any."""
         low, high = self.bounds()
         if low is not None and high is not None and low > high:
             return f"`min` {low!r} is above `max` {high!r}"
@@ -167,7 +167,7 @@ class CategoricalParameter(Parameter):
     type: Literal["categorical"]
     allowed_values: Annotated[list[Any], Field(min_length=1)]
     multiple: bool = False
-    values_mapping: Plain | None = None
+    values_mapping: Json | None = None
 
     @property
     def is_several(self) -> bool:

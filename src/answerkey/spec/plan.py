@@ -1,4 +1,4 @@
-"""Run files, task files and ready-made tasks become a plan: tasks with a dataset and a model."""
+"""Build a plan from run files, task files and ready-made tasks: tasks with dataset and model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from answerkey.options import Options
 from answerkey.spec import definitions
 from answerkey.spec.config import (
     Settings,
-    given_by_caller,
+    parse_caller_config,
     report_unknown,
 )
 from answerkey.spec.job import Job, ModelChoice, Plan, Task
@@ -63,7 +63,7 @@ from answerkey.spec.validation import (
     KEY_PATTERN,
 )
 
-#: `tasks` is a key of task files too: the kinds of model they are for.
+#: `tasks` is also a key of task files: the kinds of model that they are for.
 _RUN_ONLY = frozenset(
     {
         "config",
@@ -77,7 +77,7 @@ _RUN_ONLY = frozenset(
     }
 )
 _DATASET_ONLY = frozenset({"source", "file_path"})
-#: What a file is that is neither a task file nor a run file.
+#: The kinds of files other than task files and run files.
 _OTHER_KINDS = {
     "empty": "empty",
     "no mapping": "no mapping",
@@ -85,7 +85,7 @@ _OTHER_KINDS = {
     "dataset": "a dataset file, which is named by `--dataset`",
 }
 _KINDS_HINT = "a run file has `tasks` and `evaluation`, a task file has `key` and `definition`"
-#: What can be read as a task or a run: a file, or plain values of the same form.
+#: The source of a task or a run: a file, or plain values of the same form.
 TaskSource = Location | Mapping[str, object]
 
 
@@ -104,7 +104,7 @@ def load_task(
     try:
         project, node = _open(task, options, problems)
         if _find_kind(node) in {"task", "empty", "no mapping"}:
-            settings = given_by_caller(options.config, problems)
+            settings = parse_caller_config(options.config, problems)
             built = build_task(with_key(node), resolve(project, node, settings))
         else:
             message = "this is not a task file: it has no `definition`"
@@ -211,7 +211,7 @@ def load_plan(
     try:
         settings: Settings = {}
         if options.config:
-            settings = given_by_caller(options.config, problems)
+            settings = parse_caller_config(options.config, problems)
         if isinstance(path, Task):
             project = Project.open(_folder_of(path.file), options, problems)
             plan = _plan_built_task(project, path, settings)
@@ -273,7 +273,7 @@ def _open(
     except AnswerkeyError as error:
         if error.code != "E102" or is_yaml:
             raise
-    message = f"`{file}` is no YAML file, and its ending names no format of data"
+    message = f"`{file}` is not a YAML file, and its ending is not that of a data format"
     hint = f"endings of data files: {listing(FORMATS)}"
     raise DataError("E201", message, where=Place(file=str(file)), hint=hint)
 
@@ -312,7 +312,7 @@ def _plan_ready_made(project: Project, name: str, settings: Settings) -> Plan:
     from answerkey.spec.ready_made import load_ready_made
 
     ready = load_ready_made(name, project.problems)
-    settings = definitions.adopt(project, ready, settings)
+    settings = definitions.add_datasets(project, ready, settings)
     open_given_dataset(project)
     plan = _plan_task(project, ready.task, settings)
     return replace(plan, key=name, display_name=ready.about.title)

@@ -1,4 +1,4 @@
-"""A file becomes a tree, with included files, environment values and secrets filled in.
+"""Read a file as a tree, with included files, environment values and secrets filled in.
 
 `!include path` and `$ref: path` bring in other files of the project folder; `$V`, `${V}` and `$V/x`
 are values of the environment, or else of `.env`; `<< secrets.NAME >>` is used and never shown.
@@ -25,10 +25,10 @@ from answerkey.spec.nodes import (
     Node,
     ProblemList,
     Steps,
+    find_text_kind,
     from_plain,
-    kind_of,
+    list_keys,
     map_scalars,
-    names_in,
     read_text,
     read_yaml,
     resolve_path,
@@ -87,7 +87,7 @@ class Environment:
             return text
         for name in _find_names(text):
             if SECRET_NAME.search(name) and not may_hold_secret:
-                message = f"`{name}` looks like a secret, and may not stand here"
+                message = f"`{name}` looks like a secret, which is not allowed here"
                 raise SpecError("E117", message, where=place, hint=_PLACES)
             if name not in self.values:
                 hint = f"set it in the environment or in `.env`: `{name}=…`"
@@ -98,8 +98,8 @@ class Environment:
                 raise SpecError("E106", message, where=place, hint=hint)
         return re.sub(_NAME, lambda match: self.values[match[1] or match[2]], text)
 
-    def origin_of(self, text: str) -> Origin:
-        """Return whose value this is: the project's only if its files state all of it."""
+    def find_origin(self, text: str) -> Origin:
+        """Return the origin of a value: the project only if its files state all of it."""
         is_projects = self.project_names.issuperset(_find_names(text))
         return "project" if is_projects else "caller"
 
@@ -269,7 +269,7 @@ class Inclusion:
         if real in trail:
             circle = (*trail[trail.index(real) :], real)
             names = [f"`{step.name}`" for step in circle]
-            message = f"`$ref` goes in a circle: {' → '.join(names)}"
+            message = f"`$ref` refers to itself: {' → '.join(names)}"
             raise SpecError("E105", message, where=place)
         if real not in self._trees:
             if len(self._trees) >= MAX_FILES:
@@ -368,7 +368,7 @@ class Project:
     def _expand(self, path: Steps, node: Node) -> Node:
         """Return a scalar with its environment value filled in."""
         text = node.text or ""
-        if node.style == "include" or kind_of(path) != "plain":
+        if node.style == "include" or find_text_kind(path) != "plain":
             return node
         is_secret = path[:1] == ("secrets",) or may_hold_secret(path)
         try:
@@ -378,7 +378,7 @@ class Project:
             return node
         if expanded == text:
             return node
-        origin = self.environment.origin_of(text)
+        origin = self.environment.find_origin(text)
         if is_secret:
             return node.changed(Secret(expanded, origin))
         # A value that states the whole beginning of an address names its host.
@@ -393,18 +393,18 @@ class Project:
         secrets: Mapping[str, Secret],
     ) -> Node:
         """Return a scalar with `<< secrets.NAME >>` replaced; report one in the wrong place."""
-        if kind_of(path) == "material":
+        if find_text_kind(path) == "material":
             return node
         match = re.fullmatch(_REFERENCE, node.text or "")
         if not match or not may_hold_secret(path):
-            node.report("E117", "`<< secrets.… >>` may not stand here", _PLACES)
+            node.report("E117", "`<< secrets.… >>` is not allowed here", _PLACES)
             return node
         name = match[1]
         if name in secrets:
             return node.changed(secrets[name])
         value = self.environment.values.get(name)
         if value is not None:
-            origin = self.environment.origin_of(f"${name}")
+            origin = self.environment.find_origin(f"${name}")
             return node.changed(Secret(value, origin))
         hint = suggest(name, secrets)
         if hint is None:
@@ -414,8 +414,8 @@ class Project:
 
 
 def may_hold_secret(path: Steps) -> bool:
-    """Return whether a secret may stand here: as a key, a header or an environment value."""
-    *_, above, name = ["", "", *names_in(path)]
+    """Return whether a secret is allowed here: as a key, a header or an environment value."""
+    *_, above, name = ["", "", *list_keys(path)]
     return name == "api_key" or above in {"custom_headers", "environment"}
 
 

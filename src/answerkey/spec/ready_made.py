@@ -32,9 +32,9 @@ from answerkey.errors import (
 )
 from answerkey.spec.config import Config, Settings, resolve_config
 from answerkey.spec.nodes import (
+    Json,
     Location,
     Node,
-    Plain,
     ProblemList,
     from_plain,
     parse_yaml,
@@ -56,7 +56,7 @@ _DATASET_COMMENT = (
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """What people need to know of a benchmark; `chance` is the mean of 1/K over its rows.
+    """Facts about a benchmark for readers; `chance` is the mean of 1/K over its rows.
 
     `expected` are published numbers, each with `model`, `value`, `setting` and the address of its
     `source`. The hub gives out a `gated` dataset only to those who accepted its terms.
@@ -117,7 +117,7 @@ class ReadyMade:
 
     @property
     def parameters(self) -> Iterator[tuple[str, object, str]]:
-        """The config values that may be given: key, default, what it is."""
+        """The config values: key, default and description."""
         for entry in to_plain(self.task)["config_spec"]:
             default = entry.get("default_value")
             yield entry["key"], default, entry.get("description", "")
@@ -126,7 +126,7 @@ class ReadyMade:
         """Return the config of the task; values that it does not declare are left out."""
         return resolve_config(self.task, {}, settings)
 
-    def describe(self) -> Plain:
+    def describe(self) -> Json:
         """Return everything about the task as plain values."""
         config_values = self.config({})
         hub = to_plain(config_values.fill(self.hub))
@@ -228,7 +228,7 @@ def _read_form(node: Node) -> Form:
     return Form(how=node.without(*names), **fields)
 
 
-#: What the config values of ready-made tasks are called, and what they are.
+#: The names and descriptions of the config values of ready-made tasks.
 _CONFIG = {
     "dataset": ("Dataset", "A dataset of the run file in place of the one on the hub."),
     "split": ("Split", "Which split of the hub's dataset is asked."),
@@ -247,7 +247,7 @@ _CONFIG = {
 _ORDERS = ("shuffled", "original", "rotations")
 _EXTRACTIONS = ("stated_answer", "first_character", "first_character_literal", "leading_label")
 _LETTERS = "'ABCDEFGHIJKLMNOPQRSTUVWXYZ'"
-#: A line of a prompt that stands for one for each option: `[A. option]`, `[(A) option]`.
+#: A line of a prompt that is repeated for each option: `[A. option]`, `[(A) option]`.
 _OPTION = re.compile(r"\n\[(\W*)A(\W+)option\]")
 _LINE = rf"\n\1{{{{ {_LETTERS}[loop.index0] }}}}\2{{{{ option }}}}\n"
 _PROMPT = """\
@@ -262,8 +262,8 @@ Answer:"""
 def _write_task(
     name: str,
     about: About,
-    benchmark: Plain,
-) -> Plain:
+    benchmark: Json,
+) -> Json:
     """Return the task file of a benchmark, whose own file says how it differs from the others.
 
     `choose` has config values with all that they may be, `prompts` the wordings by name, ours
@@ -273,8 +273,8 @@ def _write_task(
     messages: Any = {}
     for wording, text in prompts.items():
         messages[wording] = _write_messages(text, benchmark)
-    choices: Plain = dict(benchmark.get("choose") or {})
-    definition: Plain = {"dataset": {"key": "<< config.dataset >>"}}
+    choices: Json = dict(benchmark.get("choose") or {})
+    definition: Json = {"dataset": {"key": "<< config.dataset >>"}}
     if group := benchmark.get("group_by", about.category):
         definition["group_by"] = group
     if benchmark.get("shuffled"):
@@ -320,17 +320,17 @@ def _write_task(
 
 def _write_parameters(
     name: str,
-    choices: Plain,
+    choices: Json,
     *,
     has_shots: bool,
-) -> list[Plain]:
+) -> list[Json]:
     """Return the `config_spec` of a benchmark; `choices` are the categorical values."""
     dataset = {
         "type": "dataset",
         "key": "dataset",
         "default_value": name,
     }
-    parameters: list[Plain] = [dataset]
+    parameters: list[Json] = [dataset]
     for key, allowed in choices.items():
         parameter = {
             "type": "categorical",
@@ -364,7 +364,7 @@ def _write_parameters(
     return parameters
 
 
-def _write_examples(benchmark: Plain) -> Plain:
+def _write_examples(benchmark: Json) -> Json:
     """Return the solver's field for few-shot examples, where there may be any."""
     if "shots" not in benchmark:
         return {}
@@ -374,7 +374,7 @@ def _write_examples(benchmark: Plain) -> Plain:
     return {"examples": examples}
 
 
-def _write_messages(prompt: str, benchmark: Plain) -> list[Plain]:
+def _write_messages(prompt: str, benchmark: Json) -> list[Json]:
     """Return the messages of a wording; examples are turns of their own."""
     question = _OPTION.sub(rf"{{% for option in sample.options %}}{_LINE}{{%- endfor %}}", prompt)
     if columns := benchmark.get("images"):
@@ -437,7 +437,7 @@ def _describe_raw_files(
                 problems.notice(message, Place(file=str(location)), hint)
             return node
         seen = seen or sorted(columns)
-    message = f"`--dataset {location}` is no data of `{ready.name}` in a form that is known"
+    message = f"`--dataset {location}` has no known form of the data of `{ready.name}`"
     if seen:
         message += f" (columns: {listing(seen)})"
     forms = "; ".join(form.description for form in ready.forms)
@@ -529,7 +529,7 @@ def write_project(ready: ReadyMade, dataset: str | None = None) -> dict[str, str
     return project
 
 
-def write_yaml(plain: Plain) -> str:
+def write_yaml(plain: Json) -> str:
     """Return plain values as YAML, with texts of several lines as blocks."""
     from ruamel.yaml import YAML
     from ruamel.yaml.scalarstring import LiteralScalarString

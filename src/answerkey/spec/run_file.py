@@ -1,4 +1,4 @@
-"""A run file becomes a plan: its task specifications are jobs."""
+"""Build a plan from a run file: each task specification becomes a job."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from answerkey.spec.job_builder import (
     resolve,
 )
 from answerkey.spec.models import GenerationFields
-from answerkey.spec.nodes import Location, Node, Plain, with_key
+from answerkey.spec.nodes import Json, Location, Node, with_key
 from answerkey.spec.project import Project
 from answerkey.spec.shapes import (
     OLD,
@@ -42,7 +42,7 @@ from answerkey.spec.validation import (
     Text,
     Whole,
     assign_keys,
-    carry_over,
+    replace_old_names,
     validate_node,
 )
 from answerkey.spec.variants import BASE
@@ -76,17 +76,17 @@ class SpecificationFields(SelectionFields):
     key: Key | None = None
     display_name: Text | None = None
     task_key: Key
-    task_config: Plain | None = None
+    task_config: Json | None = None
     model_key: ModelReference | None = None
     completions: Text | None = None
     generation: GenerationFields | None = None
-    extra_body: Plain | None = None
+    extra_body: Json | None = None
     trials: Annotated[Any, part("trials")] | None = None
     repeatability: RepeatabilityFields | None = None
 
 
 class EvaluationFields(NamedByFile):
-    """What a run evaluates."""
+    """The tasks that a run evaluates."""
 
     config_spec: list[Annotated[Any, part("parameter")]] | None = None
     task_specifications: list[Annotated[Any, part("specification")]]
@@ -97,7 +97,7 @@ class EvaluationFields(NamedByFile):
 
 
 class RunConfigFields(SelectionFields):
-    """How a run is carried out."""
+    """The settings of a run."""
 
     cache_policy: CachePolicy | None = None
     trials_config: TrialsConfigFields | None = None
@@ -109,20 +109,20 @@ Policy = Annotated[Any, part("policy")]
 class RunFields(Fields):
     """A run file."""
 
-    secrets: Plain | list[Any] | None = None
+    secrets: Json | list[Any] | None = None
     model_adapters: list[Annotated[Any, part("adapter")]] | None = None
     models: list[Annotated[Any, part("model")]] | None = None
     datasets: list[Annotated[Any, part("dataset")]] | None = None
     tasks: list[Annotated[Any, part("task")]] | None = None
     evaluation: Annotated[Any, part("evaluation")] | None = None
-    config: Plain | None = None
+    config: Json | None = None
     run_config: Annotated[Any, part("run_config")] | None = None
     policies: list[Policy] | Policy | None = None
 
 
 _SELECTION = set(SelectionFields.model_fields)
 _WITHIN = "in the evaluation"
-#: What a run says of all its tasks.
+#: The settings of a run that apply to all its tasks.
 Common = Mapping[str, Any]
 
 
@@ -138,7 +138,7 @@ def plan_run(project: Project, node: Node, callers: Settings) -> Plan:
         for_tasks.pop(name, None)
     names = list(config.parameters)
     _check_tasks(project, entries, for_tasks, names)
-    common: Plain = {}
+    common: Json = {}
     if fields is not None:
         shared = {*_SELECTION, "cache_policy"}
         common = fields.model_dump(include=shared, exclude_none=True)
@@ -168,7 +168,7 @@ def _check_tasks(
 ) -> None:
     """Report config values that no task declares, and what is wrong with tasks that are not run.
 
-    `names` are those that the evaluation declares.
+    The evaluation declares `names`.
     """
     unused = dict(project.tasks)
     for entry in entries:
@@ -181,8 +181,8 @@ def _check_tasks(
         definitions.check_unused_task(task)
 
 
-def _read_run_config(node: Node) -> Plain:
-    """Return what a run file says of all its tasks, with `trials` as a node."""
+def _read_run_config(node: Node) -> Json:
+    """Return the settings of a run file for all its tasks, with `trials` as a node."""
     if node.is_null:
         return {}
     refuse_config(node)
@@ -211,7 +211,7 @@ def _read_evaluation(
             fields_of_task = {"task_key": task.changed(key)}
             entries.append(task.changed(fields_of_task))
         return None, config, entries
-    node = with_key(carry_over(node, "evaluation"))
+    node = with_key(replace_old_names(node, "evaluation"))
     if node.is_map:
         config = resolve(project, node, {}, settings)
         check_references(project, config, ())
@@ -255,7 +255,7 @@ def _build_entry(
     common: Common,
 ) -> list[Job | None]:
     """Return the job of one task specification, and those of its variants."""
-    entry = carry_over(entry, "specification")
+    entry = replace_old_names(entry, "specification")
     written = entry
     if isinstance(entry.field("completions").value, DataTable):
         written = entry.without("completions")  # a table is in no file

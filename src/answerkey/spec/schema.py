@@ -1,4 +1,4 @@
-"""JSON Schema of the files, for editors; made from the models that the loader itself uses."""
+"""JSON Schema of the files, for editors, built from the models of the loader."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic.json_schema import models_json_schema
 from answerkey import features
 from answerkey.solvers.choice_order import ChoiceOrder
 from answerkey.spec import actions, models, run_file, shapes, trials
-from answerkey.spec.nodes import Plain
+from answerkey.spec.nodes import Json
 from answerkey.spec.parameters import PARAMETERS
 from answerkey.spec.sources import SOURCE
 from answerkey.spec.task import (
@@ -34,7 +34,7 @@ _TRUTH = "|".join(
     for word in ("yes", "no", "on", "off", "true", "false", "y", "n", "t", "f")
 )
 
-#: What pydantic calls the bounds of a number that is read by a function first.
+#: The names that pydantic gives to the bounds of a number which a function parses first.
 _BOUNDS = {
     "ge": "minimum",
     "gt": "exclusiveMinimum",
@@ -61,13 +61,13 @@ _ELSEWHERE = {
 }
 
 
-def schema(kind: FileKind) -> Plain:
+def schema(kind: FileKind) -> Json:
     """Return the JSON Schema (2020-12) of one kind of file."""
     parts = _list_parts()
     models = {model for part in parts.values() for model in part}
     inputs: list[Any] = [(model, "validation") for model in sorted(models, key=str)]
     references, generated = models_json_schema(inputs, by_alias=True)
-    definitions = _loosen(generated["$defs"])
+    definitions = _accept_stand_ins(generated["$defs"])
     for name, part in parts.items():
         options = [references[model, "validation"] for model in part]
         definitions[name] = {"anyOf": [*options, _ELSEWHERE]}
@@ -87,7 +87,7 @@ def write_schema(kind: FileKind) -> str:
 
 @cache
 def _list_parts() -> Mapping[str, list[type[BaseModel]]]:
-    """Return the models that may stand at each part."""
+    """Return the possible models of each part."""
 
     def list_kinds(part: Part) -> list[type[BaseModel]]:
         return [part.model(kind) for kind in part.registry]
@@ -120,22 +120,22 @@ def _list_parts() -> Mapping[str, list[type[BaseModel]]]:
     }
 
 
-def _loosen(node: Any) -> Any:  # noqa: ANN401 - any piece of a JSON Schema
+def _accept_stand_ins(node: Any) -> Any:  # noqa: ANN401 - any piece of a JSON Schema
     """Return a schema that also accepts what the loader converts to the required value."""
     if isinstance(node, list):
-        return [_loosen(entry) for entry in node]
+        return [_accept_stand_ins(entry) for entry in node]
     if not isinstance(node, dict):
         return node
     if "part" in node:
         return {"$ref": f"#/$defs/{node['part']}"}
-    loosened: Plain = {}
+    loosened: Json = {}
     for key, value in node.items():
-        loosened[_BOUNDS.get(str(key), str(key))] = _loosen(value)
+        loosened[_BOUNDS.get(str(key), str(key))] = _accept_stand_ins(value)
     stand_ins = _list_stand_ins(loosened)
     return {"anyOf": [loosened, *stand_ins]} if stand_ins else loosened
 
 
-def _list_stand_ins(node: Plain) -> list[Plain]:
+def _list_stand_ins(node: Json) -> list[Json]:
     """Return the texts that the loader accepts in place of a value."""
     kind = node.get("type")
     later = {"type": "string", "pattern": rf"{_LATER}|{_VARIABLE}"}
@@ -143,7 +143,7 @@ def _list_stand_ins(node: Plain) -> list[Plain]:
         return [later]
     if kind == "string":
         return [later, {"type": "integer"}]
-    stand_ins: list[Plain] = []
+    stand_ins: list[Json] = []
     if isinstance(kind, str) and kind in _STAND_INS:
         stand_ins.append({"type": "string", "pattern": _STAND_INS[kind]})
     if kind == "array" or (kind == "object" and "properties" in node):

@@ -1,4 +1,4 @@
-"""The fields of task and dataset files, and what those of all files have.
+"""The fields of task and dataset files, and the fields that all files share.
 
 A value with a model of its own is marked as a `part`: the loader validates part by part, so that a
 mistake in one scorer hides no mistake in the next; the JSON Schema puts the parts together again.
@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from answerkey.spec.nodes import Plain
+from answerkey.spec.nodes import Json
 from answerkey.spec.validation import Fields, Key, Text, Whole
 from answerkey.types import Purpose
 
@@ -24,7 +24,7 @@ Reference = Annotated[
     ),
 ]
 #: Marks an old name in the JSON Schema; pydantic's own `deprecated` would warn about our code.
-OLD: Plain = {"deprecated": True}
+OLD: Json = {"deprecated": True}
 Count = Annotated[Whole, Field(ge=1)]
 Column = Annotated[Text, Field(min_length=1)]
 
@@ -35,7 +35,7 @@ def part(name: str) -> Any:  # noqa: ANN401 - what pydantic's Field returns
 
 
 class Described(Fields):
-    """What every named thing may have."""
+    """The optional fields of everything that has a name."""
 
     key: Key
     display_name: Text | None = None
@@ -45,7 +45,7 @@ class Described(Fields):
 
 
 class NamedByFile(Described):
-    """What has the name of its file as its key, unless it states one."""
+    """A definition whose key is the name of its file unless it states one."""
 
     model_config = ConfigDict(json_schema_extra=lambda schema: schema["required"].remove("key"))
 
@@ -70,7 +70,7 @@ VariantPart = Annotated[Any, part("variant")]
 
 
 class Definition(DesignFields):
-    """What a task asks and how replies are scored."""
+    """The prompt of a task, and how replies are scored."""
 
     type: Literal["benchmark_task", "declarative_task"] = "benchmark_task"
     dataset: DatasetChoice | None = None
@@ -94,7 +94,7 @@ class TaskFields(NamedByFile):
 
 
 class ScorerCommon(Fields):
-    """What every scorer has beside its own fields."""
+    """The fields that every scorer has in addition to its own."""
 
     key: Key | None = None
     purpose: Purpose = "score"
@@ -103,7 +103,7 @@ class ScorerCommon(Fields):
 
 
 class MetricCommon(DesignFields):
-    """What every metric has beside its own fields."""
+    """The fields that every metric has in addition to its own."""
 
     key: Key | None = None
 

@@ -1,4 +1,4 @@
-"""Dataset files, and data files named directly, become dataset specifications."""
+"""Build dataset specifications from dataset files and from data files named directly."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from answerkey.datasets.sources import SOURCES, Source
 from answerkey.datasets.storage import allow_fetching, hide_query, is_stored, require_address
 from answerkey.errors import AnswerkeyError, Place, SpecError, is_url
 from answerkey.spec.config import refuse_config
-from answerkey.spec.nodes import MAX_YAML_BYTES, Location, Node, Plain, from_plain, resolve_path
+from answerkey.spec.nodes import MAX_YAML_BYTES, Json, Location, Node, from_plain, resolve_path
 from answerkey.spec.shapes import DatasetFields
 from answerkey.spec.validation import (
     Part,
-    carry_over,
     fields_of,
+    replace_old_names,
     report_text,
     try_build,
     validate_node,
@@ -41,7 +41,7 @@ _SPEC_KEY = re.compile(b'"(?:%b)"|(?:%b):' % (_SPEC_KEYS, _SPEC_KEYS))
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 #: A question, two options and the answer.
 _FEWEST_CELLS = 4
-#: So many characters contain the first row of a table.
+#: The first row of a table is within this number of characters.
 _HEAD = 100_000
 
 
@@ -197,7 +197,7 @@ def resolve_stated(
 def build_dataset(node: Node, base: Path) -> DatasetSpec | None:
     """Return the dataset that a node describes; `base` is for paths that are stated in no file."""
     refuse_config(node)
-    node = carry_over(node, "dataset")
+    node = replace_old_names(node, "dataset")
     earlier = len(node.problems.errors)
     fields = validate_node(DatasetFields, node, "the dataset")
     if "source" not in node.entries and len(node.problems.errors) == earlier:
@@ -233,7 +233,7 @@ def build_source(node: Node, base: Path) -> Source | None:
     _check_derived(node.field("derive"))
     if source is None:
         return None
-    changes: Plain = {}
+    changes: Json = {}
     if filters:
         changes["filters"] = tuple(filter(None, filters))
     name = getattr(source, "path_field", "")
@@ -280,9 +280,9 @@ def build_filter(
     return condition
 
 
-def describe_filter(condition: RowFilter) -> Plain:
+def describe_filter(condition: RowFilter) -> Json:
     """Return a filter as a file states it."""
-    plain: Plain = {"op": condition.op, "expression": condition.expression}
+    plain: Json = {"op": condition.op, "expression": condition.expression}
     if condition.op in _WITH_VALUE:
         plain["value"] = condition.value
     elif condition.values is not None:

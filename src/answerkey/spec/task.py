@@ -1,4 +1,4 @@
-"""A task's tree becomes a Task with nothing left to look up; every mistake is reported."""
+"""Build a Task from its tree, with nothing left to look up; every mistake is reported."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from answerkey.solvers import SOLVERS, Solver
 from answerkey.spec import shapes
 from answerkey.spec.config import Config
 from answerkey.spec.job import Scoring, ScoringStep, Task
-from answerkey.spec.nodes import Node, Plain, from_plain
+from answerkey.spec.nodes import Json, Node, from_plain
 from answerkey.spec.validation import (
     Fields,
     Part,
     assign_keys,
-    carry_over,
+    replace_old_names,
     report_text,
     validate_node,
 )
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 SCORER = Part("scorer", SCORERS, shapes.ScorerCommon, "Scorer")
 METRIC = Part("metric", METRICS, shapes.MetricCommon, "Metric")
 SOLVER = Part("solver", SOLVERS)
-#: Fields for readers, on which no number depends.
+#: Fields for people, which do not affect any number.
 _WORDS_ONLY = frozenset({"display_name", "description", "long_description"})
 
 
@@ -53,14 +53,14 @@ def build_task(node: Node, config: Config) -> Task | None:
     if not node.is_map:
         node.report("E108", "a task must be a mapping", "it begins with `key: …`")
         return None
-    task = carry_over(node.without("config_spec"), "task")
+    task = replace_old_names(node.without("config_spec"), "task")
     definition = task.field("definition")
     choice = definition.field("dataset")
     if choice.text and find_whole(choice.text):
         # `dataset: << config.x >>` is short for `dataset: {key: << config.x >>}`.
-        mapping = choice.changed({}).having("key", choice)
-        definition = definition.having("dataset", mapping)
-        task = task.having("definition", definition)
+        mapping = choice.changed({}).with_entry("key", choice)
+        definition = definition.with_entry("dataset", mapping)
+        task = task.with_entry("definition", definition)
     if not config.is_read:
         return _build(task, config, {})
     columns = config.of_type("dataset_column")
@@ -91,16 +91,16 @@ def _build(
     fields = validate_node(shapes.TaskFields, node, "the task")
     if "definition" not in node.entries:
         return None
-    definition = carry_over(node.entries["definition"], "definition")
-    choice = carry_over(definition.field("dataset"), "dataset choice")
+    definition = replace_old_names(node.entries["definition"], "definition")
+    choice = replace_old_names(definition.field("dataset"), "dataset choice")
     if not choice.is_null:
-        definition = definition.having("dataset", choice)
+        definition = definition.with_entry("dataset", choice)
     parts = validate_node(shapes.Definition, definition, "`definition`")
     design = Design()
     if parts is not None:
         design = build_design(parts, design)
-    built: Plain = {}
-    plain: Plain = {}
+    built: Json = {}
+    plain: Json = {}
     for name, build_part in _BUILDERS.items():
         if not definition.field(name).is_null:
             built[name], plain[name] = build_part(definition.entries[name])
@@ -151,8 +151,8 @@ def _build(
 def _describe_definition(
     parts: shapes.Definition,
     steps: Scoring,
-    plain: Plain,
-) -> Plain:
+    plain: Json,
+) -> Json:
     """Return a definition as plain values, with every key given and every old name gone."""
     resolved = {
         "type": "benchmark_task",
@@ -168,7 +168,7 @@ def _describe_definition(
     return {name: value for name, value in resolved.items() if value is not None}
 
 
-def _dump(fields: Fields, *, exclude: set[str] | None = None) -> Plain:
+def _dump(fields: Fields, *, exclude: set[str] | None = None) -> Json:
     return fields.model_dump(
         mode="json",
         exclude=exclude,
@@ -271,7 +271,7 @@ def _build_solver(node: Node) -> tuple[Solver | None, object]:
 
 
 def build_design(fields: shapes.DesignFields, base: Design) -> Design:
-    """Return the design of a task or of a metric; what it leaves out is that of `base`."""
+    """Return the design of a task or of a metric; missing fields are those of `base`."""
     design = base
     columns = fields.group_by
     if isinstance(columns, str):
@@ -312,7 +312,7 @@ def _build_scoring(
     parts: dict[int, ReadPart] = {}
     listed: dict[int, list[ReadPart]] = {}
     for index, written in enumerate(node.items):
-        entry = carry_over(written, "scorer")
+        entry = replace_old_names(written, "scorer")
         part = _read_scorer(entry, index)
         nodes: Sequence[Node] = entry.field("metrics").items
         if part is not None:
@@ -401,7 +401,7 @@ def _list_default_metrics(
         entry.report("E108", f"a `{fields.type}` scorer needs `metrics`", hint)
     if listed.is_list:
         if defaults and fields.purpose == "score":
-            message = "a scorer has no metrics: the run will have no number of it"
+            message = "a scorer has no metrics: the run will have no number from it"
             hint = "leave `metrics` out to get the usual ones"
             entry.problems.notice(message, listed.place, hint)
         return []
@@ -415,7 +415,7 @@ def _list_means(
     value: str,
     title: str | None,
     trials: Trials | None,
-) -> list[Plain]:
+) -> list[Json]:
     """Return the mean of a value, or of each of its aggregates."""
     names: dict[str, str | None] = {value: title}
     if trials is not None:
@@ -423,7 +423,7 @@ def _list_means(
         for aggregator in trials.aggregators_of(value):
             label = aggregator.label
             names[f"{value}.{label}"] = f"{title} {label}".removesuffix(" mean")
-    means: list[Plain] = []
+    means: list[Json] = []
     for field_name, name in names.items():
         mean = {
             "type": "mean",

@@ -1,4 +1,4 @@
-"""The `trials` of a task: how often each sample is asked, and what its trials come to."""
+"""The `trials` of a task: how often each sample is asked, and how its trials are aggregated."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class TrialsConfigFields(Fields):
 
 
 class TrialsFields(TrialsConfigFields):
-    """How often each sample is asked, and what its trials come to."""
+    """How often each sample is asked, and how its trials are aggregated."""
 
     score_aggregators: list[ScoreAggregatorFields] | None = None
 
@@ -61,8 +61,8 @@ def override_trials(task: Node, *layers: Node) -> Node:
             trials = replace(layer, value=entries, keys=keys)
         elif not layer.is_null:
             trials = layer
-    definition = definition.having("trials", trials)
-    return task.having("definition", definition)
+    definition = definition.with_entry("trials", trials)
+    return task.with_entry("definition", definition)
 
 
 def build_trials(node: Node) -> tuple[Trials | None, object]:
@@ -93,7 +93,7 @@ def build_trials(node: Node) -> tuple[Trials | None, object]:
 
 
 def _check_aggregator(fields: AggregatorFields, num_trials: int) -> str | None:
-    """Return what is wrong with the `k` of an aggregator."""
+    """Return a message about a wrong `k` of an aggregator, if it is wrong."""
     name = fields.function
     k = fields.k
     if name in metrics.WITH_K and k is None:
@@ -110,7 +110,7 @@ def check_aggregated_names(
     steps: Scoring,
     node: Node,
 ) -> None:
-    """Report aggregators of something that is no value of a scorer."""
+    """Report aggregators of names that are not values of a scorer."""
     names: set[str] = set()
     for step in steps:
         if step.scorer.value_types is None:

@@ -1,8 +1,8 @@
-"""A node is validated by a pydantic model: every mistake is reported at its place.
+"""Validate nodes with pydantic models, and report every mistake at its place.
 
 Scorers, metrics, solvers and sources state their YAML fields as a frozen dataclass; a model is
 made of its annotations and those of nested dataclasses, so that unknown keys are refused at every
-depth. What the formats name and this release does not do is refused by name.
+depth. Known features of the formats that this release does not support are refused by name.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from answerkey.errors import AnswerkeyError, SpecError, find_near, listing, suggest
 from answerkey.metrics.base import number_name
 from answerkey.models.config import Secret
-from answerkey.spec.nodes import ELLIPSES, ELLIPSIS_HINT, Node, Plain, advise, from_plain, to_plain
+from answerkey.spec.nodes import ELLIPSES, ELLIPSIS_HINT, Json, Node, advise, from_plain, to_plain
 from answerkey.templates import UnresolvedConfig
 
 M = TypeVar("M", bound=BaseModel)
@@ -130,11 +130,11 @@ def build_model(
     built: type,
     name: str,
     base: type[Fields],
-    more: Plain,
+    more: Json,
 ) -> type[Fields]:
     """Return a model of a dataclass's fields beside those of `base`; `more` wins over them."""
     hints = get_type_hints(built, include_extras=True)
-    members: Plain = {}
+    members: Json = {}
     for entry in dataclasses.fields(built):
         if not entry.init or entry.name.startswith("_"):
             continue
@@ -143,7 +143,7 @@ def build_model(
             default = entry.default
         elif entry.default_factory is not dataclasses.MISSING:
             default = Field(default_factory=entry.default_factory)
-        members[entry.name] = (_convert(hints[entry.name]), default)
+        members[entry.name] = (_convert_annotation(hints[entry.name]), default)
     model = create_model(
         name,
         __base__=base,
@@ -163,7 +163,7 @@ _PLAIN: dict[Any, Any] = {
 _ANNOTATED: Hint = Annotated
 
 
-def _convert(hint: Hint) -> Hint:
+def _convert_annotation(hint: Hint) -> Hint:
     """Return an annotation with lenient scalars, and dataclasses replaced by their models."""
     if hint in _PLAIN:
         return _PLAIN[hint]
@@ -172,15 +172,15 @@ def _convert(hint: Hint) -> Hint:
     origin: Hint = get_origin(hint)
     if origin is None or origin is Literal:
         return hint
-    arguments = tuple(map(_convert, get_args(hint)))
+    arguments = tuple(map(_convert_annotation, get_args(hint)))
     if origin is Annotated:
         return _ANNOTATED[(arguments[0], *get_args(hint)[1:])]
     if origin in {Union, types.UnionType}:
-        return _unite(arguments)
+        return _build_union(arguments)
     return origin[arguments]
 
 
-def _unite(arguments: Sequence[Hint]) -> Hint:
+def _build_union(arguments: Sequence[Hint]) -> Hint:
     """Return a union in which models are told apart by their `type`; the first is the default."""
     tags: dict[str, Hint] = {}
     for argument in arguments:
@@ -247,7 +247,7 @@ _UNRESOLVED = re.compile(r"<<\s*config\.")
 _SECRETIVE = frozenset({"api_key", "custom_headers", "environment", "secrets"})
 _SHOWN = 60
 
-#: What pydantic found, in the words of the documentation; others keep pydantic's own sentence.
+#: Mistakes that pydantic finds, in the words of the documentation; others keep pydantic's message.
 _WORDS: dict[str, str] = {
     "string_type": "must be text",
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "must be a whole number"),
@@ -347,7 +347,7 @@ def _report(
 
 
 def explain(detail: ErrorDetails, *, is_secret: bool = False) -> tuple[str, str | None]:
-    """Return what is wrong with a value, as the end of a sentence, and what to write instead."""
+    """Return the mistake in a value, as the end of a sentence, and what to write instead."""
     kind = detail["type"]
     value = detail["input"]
     shown = "***" if is_secret else _shorten(value)
@@ -365,7 +365,7 @@ def explain(detail: ErrorDetails, *, is_secret: bool = False) -> tuple[str, str 
 
 
 def _advise(kind: str, value: object) -> str | None:
-    """Return what to write instead of a value of the wrong type."""
+    """Return a hint how to write a value of the right type."""
     if isinstance(value, str) and value in ELLIPSES:
         return ELLIPSIS_HINT
     if kind == "string_type" and isinstance(value, bool | float):
@@ -388,7 +388,7 @@ def _shorten(value: object) -> str:
 
 
 def keys_at(model: type[BaseModel], loc: Sequence[str | int]) -> set[str]:
-    """Return the keys that may stand at a location of a model."""
+    """Return the keys that are allowed at a location of a model."""
     models = {model}
     for step in loc:
         inner: set[type[BaseModel]] = set()
@@ -435,7 +435,7 @@ FOREIGN_TYPES: dict[str, dict[str, str]] = {
     },
 }
 
-#: Keys of the original platform that have no place here, wherever they stand.
+#: Keys of the original platform that are not supported here in any place.
 FOREIGN_KEYS: dict[str, str] = {
     **dict.fromkeys(("dataset_generators", "generator_specification"), _ROWS),
     **dict.fromkeys(("apps", "app"), "there are no apps here: leave it out"),
@@ -443,7 +443,7 @@ FOREIGN_KEYS: dict[str, str] = {
     "integrations": "keys of providers come from the environment: leave it out",
     "postprocessor": "the scorer reads the completion as it is: "
     "use `extraction`, or a `python` scorer",
-    "secrets": "secrets stand at the top of the run file, beside `models`",
+    "secrets": "secrets belong at the top of the run file, next to `models`",
     "system_task": "the platform's own tasks are not here: write `type: benchmark_task` with "
     "`scorers`, or run a ready-made task (`answerkey tasks` lists them)",
 }
@@ -471,7 +471,7 @@ class Part:
         """Return the model of the YAML of one kind."""
         built = self.registry[kind]
         spelling = kind.replace("-", "_")
-        names: Plain = {"type": (Literal[kind, spelling], ...)}
+        names: Json = {"type": (Literal[kind, spelling], ...)}
         return build_model(built, built.__name__ + self.suffix, self.common, names)
 
     def choose(self, node: Node) -> str | None:
@@ -522,7 +522,7 @@ class Part:
         if kind is None:
             return None, None
         written = node.entries["type"]
-        node = node.having("type", written.changed(kind))
+        node = node.with_entry("type", written.changed(kind))
         name = f"{self.name} `{kind}`"
         if number is not None:
             name = f"{self.name} {number} (`{kind}`)"
@@ -578,7 +578,7 @@ class Deprecation(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What messages call it."""
+        """The name in messages."""
         return f"{self.name}: {self.value}" if self.name == "type" else self.name
 
 
@@ -643,8 +643,8 @@ DEPRECATIONS: tuple[Deprecation, ...] = (
 )
 
 
-def carry_over(node: Node, part: str) -> Node:
-    """Return a part of a file with its old names replaced; each old name is a notice."""
+def replace_old_names(node: Node, part: str) -> Node:
+    """Return a part of a file with its old names replaced, and add a notice for each."""
     written = node
     for old in DEPRECATIONS:
         entry = written.field(old.name)
@@ -662,7 +662,7 @@ def carry_over(node: Node, part: str) -> Node:
             if value is None:
                 continue
             replacement = from_plain(value, entry.place, entry.problems)
-            node = node.having(new, replacement)
+            node = node.with_entry(new, replacement)
         if not old.is_kept:
             node = node.without(old.name)
         node.problems.notice(message, written.key_place(old.name), hint)

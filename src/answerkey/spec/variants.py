@@ -30,7 +30,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class PromptVariant:
-    """Another prompt: what stands in place of the solver's `input_builder`."""
+    """Another prompt, which replaces the solver's `input_builder`."""
 
     key: Key
     input_builder: ChatInput | GenericInput
@@ -42,14 +42,14 @@ def split_task(
     *,
     has_completions: bool,
 ) -> Iterator[TaskNode]:
-    """Yield a task that has `variants` as it is, and with the prompt of each of them.
+    """Yield a task unchanged, and with the prompt of each of its `variants`.
 
-    Recorded completions are answers to one prompt: they are taken for those of the task itself.
+    Recorded completions are answers to one prompt, so they count for the task itself only.
     """
     definition = task.field("definition")
     listed = definition.field("variants")
     bare = definition.without("variants")
-    task = task.having("definition", bare)
+    task = task.with_entry("definition", bare)
     if has_completions:
         message = "recorded completions are answers to one prompt: `variants` are left out"
         task.problems.notice(message, listed.place)
@@ -67,6 +67,6 @@ def split_task(
     for entry in listed.items:
         variant = validate_node(fields_of(PromptVariant), entry, "the variant")
         if variant is not None and entry.key is not None:
-            prompt = solver.having("input_builder", entry.entries["input_builder"])
-            changed = bare.having("solver", prompt)
-            yield task.having("definition", changed), Variant(key, entry.key)
+            prompt = solver.with_entry("input_builder", entry.entries["input_builder"])
+            changed = bare.with_entry("solver", prompt)
+            yield task.with_entry("definition", changed), Variant(key, entry.key)

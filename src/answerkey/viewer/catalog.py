@@ -14,7 +14,7 @@ from answerkey.reports.comparison import build_comparison
 from answerkey.reports.listing import ListedRun, list_run
 from answerkey.reports.overview import audit_task, build_overview, count_readings, dump
 from answerkey.reports.samples import SampleTable
-from answerkey.reports.view import Plain
+from answerkey.reports.view import Json
 from answerkey.runs import Run, TaskRun, list_places, load_run, load_summary
 from answerkey.runs.lock import LOCK_NAME, is_alive
 from answerkey.runs.store import JOURNAL_NAME
@@ -122,7 +122,7 @@ class Catalog:
         self._table = lru_cache(CACHED_TABLES)(self._build_table)
         self._comparison = lru_cache(CACHED_COMPARISONS)(self._build_comparison)
 
-    def list(self) -> list[Plain]:
+    def list(self) -> list[Json]:
         """Return the entries of the list of runs, newest first."""
         runs = [self._describe_listed(entry) for entry in self._scan().values()]
         runs.sort(key=lambda run: (run["started_at"] or "", run["label"]), reverse=True)
@@ -141,7 +141,7 @@ class Catalog:
         run_id: str,
         *,
         is_brief: bool = False,
-    ) -> Plain:
+    ) -> Json:
         """Return the overview of a run; the brief one is fast."""
         entry = self.find(run_id)
         overview = self._overview(entry, entry.read_mark(), is_brief)
@@ -152,7 +152,7 @@ class Catalog:
         entry: RunFolder,
         mark: Mark,
         is_brief: bool,  # noqa: FBT001 - cached
-    ) -> Plain:
+    ) -> Json:
         run = self._load(entry, mark)
         audits = {}
         for key, task in run.tasks.items():
@@ -191,14 +191,14 @@ class Catalog:
         run = self._load(entry, mark)
         return SampleTable(run, run.tasks[key])
 
-    def compare(self, run_ids: Sequence[str]) -> Plain:
+    def compare(self, run_ids: Sequence[str]) -> Json:
         """Return the comparison of runs, in this order."""
         marked = []
         for entry in map(self.find, run_ids):
             marked.append((entry, entry.read_mark()))
         return self._comparison(*marked)
 
-    def _build_comparison(self, *marked: tuple[RunFolder, Mark]) -> Plain:
+    def _build_comparison(self, *marked: tuple[RunFolder, Mark]) -> Json:
         runs = {}
         for entry, mark in marked:
             runs[entry.id] = self._load(entry, mark)
@@ -216,7 +216,7 @@ class Catalog:
             entries[entry.id] = entry
         return entries
 
-    def _describe_listed(self, entry: RunFolder) -> Plain:
+    def _describe_listed(self, entry: RunFolder) -> Json:
         """Return the list entry of a run; for a run that cannot be read, the error."""
         try:
             row = self._list(entry, entry.read_mark())

@@ -273,7 +273,7 @@ def test_rows_are_checked_again_after_an_update_alone(
 ) -> None:
     """Rows that the same version checked and found in order are not checked when a run goes on."""
     with monkeypatch.context() as patched:
-        patched.setitem(manifest.SYSTEM, "answerkey_version", version)
+        patched.setitem(manifest.ENVIRONMENT, "answerkey_version", version)
         stop_in_the_second_chunk(tmp_path / "run")
     stages = []
     ak.resume(tmp_path / "run", model=Asked().say, progress=lambda stage, *_: stages.append(stage))
@@ -317,7 +317,7 @@ def test_a_run_goes_on_with_the_function_it_was_started_with(tmp_path: Path, cal
         ak.resume(tmp_path / "run", model=Asked().say)
     called = call("resume", tmp_path / "run")
     assert (called.code, "E507" in called.err, "Python function" in called.err) == (2, True, True)
-    with pytest.raises(ak.SpecError, match="`model` cannot be chosen"):
+    with pytest.raises(ak.SpecError, match="`model` cannot be changed"):
         ak.resume(tmp_path / "run", model="builtin/random")
 
 

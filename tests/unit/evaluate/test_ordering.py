@@ -209,7 +209,7 @@ def test_recorded_completions_say_in_which_order_they_were_asked() -> None:
 def test_an_order_that_is_none_is_refused(order: object) -> None:
     """Each choice stands in it once."""
     rows = [{"sample_id": "000001", "option_order": order, "completion": "A"}]
-    with pytest.raises(AnswerkeyError, match="no order of the choices"):
+    with pytest.raises(AnswerkeyError, match="not an order of the choices"):
         ak.score(make_task(), ROWS[:1], rows)
 
 
@@ -296,7 +296,7 @@ def order_by(options: str, **orders: str) -> dict[str, Any]:
         (order_by("options"), "E108", "`orders` is missing"),
         (order_by("options[:2]", orders="all"), "E108", "only read"),
         (order_by("x", orders="all"), "E206", "reads the column `x`"),
-        ({"solver": TRACE}, "E108", "as they stand"),
+        ({"solver": TRACE}, "E108", "in their original order"),
     ],
 )
 def test_what_does_not_follow_the_order_is_refused(

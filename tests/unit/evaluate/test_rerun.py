@@ -156,7 +156,7 @@ def test_files_that_have_changed_are_e505(project: Project, name: str, *, is_gon
         ({"options": {"trust_code": True}}, "options that it cannot decide: `trust_code`"),
         ({"options": {"allow_hosts": ["collector.example"]}}, "it cannot decide: `allow_hosts`"),
         ({"options": {"env": "evil.env"}}, "options that it cannot decide: `env`"),
-        ({"rescored_from": {"path": "/old", "started_at": None}}, "`/old` is not the run any more"),
+        ({"rescored_from": {"path": "/old", "started_at": None}}, "`/old` is no longer the run"),
     ],
 )
 def test_a_refused_resume_says_why(project: Project, change: dict[str, Any], message: str) -> None:
@@ -171,9 +171,13 @@ def test_a_refused_resume_says_why(project: Project, change: dict[str, Any], mes
 def test_what_decides_the_numbers_cannot_be_changed(project: Project) -> None:
     """Another model or dataset is another run; samples and completions are those of the old one."""
     stopped = interrupt(project, model=MODEL)
-    with pytest.raises(ak.SpecError, match=r"E119.*`model` cannot be chosen: it is that"):
+    with pytest.raises(
+        ak.SpecError, match=r"E119.*`model` cannot be changed: the old run has fixed it"
+    ):
         ak.resume(stopped, model="builtin/random")
-    with pytest.raises(ak.SpecError, match=r"E119.*`num_samples` cannot be chosen: it is that"):
+    with pytest.raises(
+        ak.SpecError, match=r"E119.*`num_samples` cannot be changed: the old run has fixed it"
+    ):
         ak.rescore(ak.resume(stopped), out=project.folder / "new", num_samples=2)
 
 

@@ -244,7 +244,7 @@ def test_a_run_that_stopped_has_its_rules_open(run: Runner, tmp_path: Path, stat
     result = only_gate(ak.load_run(tmp_path / "new"))
     assert (result.status, result.display_name) == ("NOT_DECIDED", "r")
     if status == "running":
-        with pytest.raises(AnswerkeyError, match="`policies` cannot be chosen"):
+        with pytest.raises(AnswerkeyError, match="`policies` cannot be changed"):
             ak.resume(tmp_path / "new", policies=[])
         assert only_gate(ak.resume(tmp_path / "new")).status == "PASS"
 

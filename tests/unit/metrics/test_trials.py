@@ -16,7 +16,7 @@ from answerkey.metrics import (
     compare_repetitions,
     measure_agreement,
 )
-from answerkey.metrics.trials import holds_shares
+from answerkey.metrics.trials import has_binary_trials
 from answerkey.types import MetricValue, Scores
 
 from .conftest import make_scores
@@ -94,8 +94,8 @@ def test_aggregates_of_shares_are_known_by_the_value_they_begin_with() -> None:
     scores = make_scores({"is_correct": [1, 0], "x": [0.5, 1.0]})
     names = ("is_correct", "is_correct.pass@2", "x", "x.mean", "other", "other.mean", "")
     expected = [True, True, False, False, False, False, False]
-    assert [holds_shares(scores, name) for name in names] == expected
-    assert holds_shares(make_scores({"x": [1, "a"]}, encoded=["x"]), "x") is False
+    assert [has_binary_trials(scores, name) for name in names] == expected
+    assert has_binary_trials(make_scores({"x": [1, "a"]}, encoded=["x"]), "x") is False
 
 
 THREE_OF_FIVE = (1.0, 0.0, 1.0, 1.0, 0.0)

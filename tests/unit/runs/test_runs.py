@@ -347,7 +347,7 @@ def test_a_holder_that_is_gone_holds_nothing(
         storage.put_object(url, content)
         has_beaten.set()
 
-    monkeypatch.setattr(locks, "BEAT", 0.01)
+    monkeypatch.setattr(locks, "BEAT_SECONDS", 0.01)
     monkeypatch.setattr(locks, "put_object", put)
     held = ObjectLock(url, home)
     assert has_beaten.wait(300)  # it is written again and again while it is held

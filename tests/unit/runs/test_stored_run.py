@@ -275,7 +275,7 @@ def test_copies_of_a_journal_are_published_while_it_is_written(
     """A copy is whole in itself, is made when there is something new, and can be brought
     elsewhere.
     """
-    monkeypatch.setattr(writing, "EVERY", 0.01)
+    monkeypatch.setattr(writing, "PUBLISH_SECONDS", 0.01)
     store = ObjectStore(StoredFolder(f"{bucket.url}/runs/one"))
     store.home.mkdir(parents=True)
     call = Call(key="k", sample_id="1", trial=0, messages=[], purpose="solve")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from answerkey.errors import Place
-from answerkey.spec.config import Config, given_by_caller, resolve_config
+from answerkey.spec.config import Config, parse_caller_config, resolve_config
 from answerkey.spec.nodes import ProblemList, from_plain, parse_yaml, to_plain
 from answerkey.templates import Template
 
@@ -121,7 +121,7 @@ def test_command_line_texts_are_read_by_type(spec: Spec, text: str, taken: objec
     """A text of `--config` is read as the declared type."""
     problems = ProblemList()
     plain = {"config_spec": [{"key": "p", "display_name": "P"} | spec]}
-    settings = given_by_caller({"p": text}, problems)
+    settings = parse_caller_config({"p": text}, problems)
     config = resolve_config(from_plain(plain, PLACE, problems), settings)
     result = problems.errors[0].message if problems.errors else config.values["p"]
     assert result == taken
@@ -157,7 +157,7 @@ def test_what_is_missing_unknown_or_declared_twice_is_an_error() -> None:
     number = {"type": "int", "key": "number", "display_name": "N"}
     spec = [number, number, number | {"key": "other", "nullable": True}]
     node = from_plain({"config_spec": spec}, Place(), problems)
-    config = resolve_config(node, given_by_caller({"nmber": "1"}, problems))
+    config = resolve_config(node, parse_caller_config({"nmber": "1"}, problems))
     assert [(error.code, error.message, error.hint) for error in problems.errors] == [
         ("E114", "config parameter `number` is declared twice", None),
         ("E110", "unknown config name `nmber`", "did you mean `number`?"),

@@ -197,7 +197,7 @@ def test_other_files_are_put_in_place(write: Write, files: dict[str, str], plain
         "`k` contradicts the file that `$ref`"),
         ("m: {$ref: b.yaml, k: 2}\n", "[1]\n", ["E105 a.yaml:1:11"], "needs a mapping"),
         ("x: {$ref: b.yaml}\n", "y: {$ref: a.yaml}\n", ["E105 b.yaml:1:11"],
-        "`$ref` goes in a circle: `a.yaml` → `b.yaml` → `a.yaml`"),
+        "`$ref` refers to itself: `a.yaml` → `b.yaml` → `a.yaml`"),
         ("x: {$ref: no.yaml}\ny: !include no.md\n", "", ["E101 a.yaml:1:11", "E101 a.yaml:2:4"],
         "not exist"),
     ],

@@ -173,7 +173,7 @@ def test_no_metrics_at_all_is_warned_about(write: Write) -> None:
     """`metrics: []` gives no number; of a scorer that only annotates none is expected."""
     note = "    - {type: string_equals, ground_truth: x, metrics: [], key: note, purpose: qa}\n"
     (notice,) = load(write, f"{TASK}      metrics: []\n{note}").notices
-    assert notice.message == "a scorer has no metrics: the run will have no number of it"
+    assert notice.message == "a scorer has no metrics: the run will have no number from it"
 
 
 @pytest.mark.parametrize("spaces", ["", " "])

@@ -285,12 +285,14 @@ def main() -> int:
     check = parser.parse_args().check
     problems = []
     for page, text in make_pages():
-        if check and page.read_text(encoding="utf-8") != text:
-            problems.append(
-                f"{page.relative_to(ROOT)} is out of date: run `python scripts/docs.py`"
-            )
-        elif not check:
+        if page.read_text(encoding="utf-8") == text:
+            continue
+        name = page.relative_to(ROOT)
+        if check:
+            problems.append(f"{name} is out of date: run `python scripts/docs.py`")
+        else:
             page.write_text(text, encoding="utf-8")
+            print(f"docs: {name} is written anew")
     problems = [*find_dead_links(), *problems]
     print("\n".join(problems) or "docs: every page is up to date, every link leads somewhere")
     return 1 if problems else 0

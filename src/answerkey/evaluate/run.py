@@ -162,8 +162,8 @@ def read_options(function: str, options: Mapping[str, object], kind: Any = RunOp
     values["model"] = read_model(values.get("model"))
     completions = values.get("completions")
     if not isinstance(completions, str | Path | None):
-        message = f"`completions` is a {type(completions).__name__}: give a file, or use `ak.score`"
-        raise TypeError(message)
+        kind = type(completions).__name__
+        raise TypeError(f"`completions` is of type `{kind}`: give a file, or use `ak.score`")
     dataset = values.get("dataset")
     if not isinstance(dataset, str | Path | MemorySource | None):
         values["dataset"] = MemorySource(load_rows(dataset, name="dataset"))

@@ -613,7 +613,7 @@ def read_model(
     if callable(model) or hasattr(model, "complete"):
         config = FunctionConfig(model, loop)
         return ModelConfig(config.name, config)
-    message = f"`model` is a {type(model).__name__} without `complete`"
+    message = f"`model` is of type `{type(model).__name__}`, which has no `complete`"
     hint = "give a name, a function of the messages, or an object with `complete(requests)`"
     raise SpecError("E301", message, hint=hint)
 

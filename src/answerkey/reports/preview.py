@@ -274,7 +274,7 @@ def draw_import(imported: Imported, width: int) -> Lines:
             facts = {}
         facts |= _list_imported(task)
     if imported.damaged:
-        facts["left out"] = f"{imported.damaged} damaged lines or members"
+        facts["left out"] = format_count(imported.damaged, "damaged record")
     facts["folder"] = str(imported.folder)
     return [*lines, *draw_facts(facts.items(), width)]
 

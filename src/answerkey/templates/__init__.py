@@ -1,8 +1,4 @@
-"""The two template levels, `<< config.x >>` once at load and `{{ sample.x }}` per row, and row
-filters.
-
-And row filters.
-"""
+"""Templates, `<< config.x >>` once at load and `{{ sample.x }}` per row, and filters of rows."""
 
 from answerkey.templates.config import ConfigValue, embed_config, find_config_names, find_whole
 from answerkey.templates.rendering import TemplateStopped

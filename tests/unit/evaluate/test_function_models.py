@@ -354,7 +354,7 @@ def test_an_interrupt_ends_the_run_in_order(tmp_path: Path, kind: str, limit: in
         (ak.SpecError, {"batch": True}, r"`batch` cannot be used with `Asked\.say`"),
         (ak.SpecError, {"max_cost": 1.0}, r"what `Asked\.say` costs is not known"),
         (ak.SpecError, {"max_concurrent": 0}, "`max_concurrent` is 0; it must be"),
-        (ak.SpecError, {"model": 3}, "`model` is a int without `complete`"),
+        (ak.SpecError, {"model": 3}, "`model` is of type `int`, which has no `complete`"),
     ],
 )
 def test_limits_that_need_an_endpoint_are_refused(
@@ -377,7 +377,7 @@ class Ranking:
     ("model", "message"),
     [
         (Asked, r"`model` is the class `Asked`, not an object\n.*write `model=Asked\(\)`"),
-        (Ranking(), r"is a Ranking without `complete`\n.*an object with `complete\(requests\)`"),
+        (Ranking(), r"type `Ranking`, which has no `complete`\n.*an object with `complete\(req"),
     ],
 )
 def test_what_cannot_be_called_is_refused_before_the_first_sample(

@@ -55,7 +55,7 @@ def test_json_lines_with_places_messages_and_trials(desk: Desk) -> None:
     )
     rows = [
         {"id": "a", **question, "answer_index": 1, "is_correct": True, "output": message},
-        {"id": "b", **question, "answer_index": 0, "is_correct": False, "output": refused},
+        {"id": "b", **question, "answer_index": 0, "is_correct": "fail", "output": refused},
     ]
     assert desk.bring(desk.lines("mine.jsonl", rows)).tasks[0].statuses == {"OK": 1, "REFUSED": 1}
     assert (desk.asked("answer"), desk.said("imported_score")) == (["B", "A"], [1.0, 0.0])

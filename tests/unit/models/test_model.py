@@ -33,6 +33,7 @@ from answerkey.models.config import (
     missing_facts,
 )
 from answerkey.models.model import LiveModel, SnippetModel, open_model
+from answerkey.models.names import PROVIDERS
 from answerkey.reader import read
 from answerkey.sandbox import Snippet
 from answerkey.testing import TestServer
@@ -218,8 +219,8 @@ def test_every_simulated_answer_can_be_read() -> None:
 
 SERVED = (
     "name its provider: on this machine `ollama/{0}`, `vllm/{0}`, `lmstudio/{0}`, `llamacpp/{0}`, "
-    "`sglang/{0}`; elsewhere `openai/…`, `anthropic/…`, `gemini/…`, `azure/…` and 16 more; "
-    "any: `http://HOST/v1#{0}`"
+    "`sglang/{0}`; elsewhere `openai/…`, `anthropic/…`, `gemini/…`, `azure/…` and "
+    f"{len(PROVIDERS) - 9} more; any: `http://HOST/v1#{{0}}`"
 )
 BUILTIN = (
     "built-in models: `builtin/constant`, `builtin/random`, `builtin/longest`, `builtin/overlap`, "

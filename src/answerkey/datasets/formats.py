@@ -351,7 +351,7 @@ def _is_plain_type(kind: pl.DataType) -> bool:
 
 def measure_fields(fields: Mapping[str, object]) -> int:
     """Return about how many characters the cells of a row have."""
-    return sum(len(str(cell)) for cell in fields.values())
+    return sum(map(len, map(str, fields.values())))
 
 
 FormatName = Literal["csv", "tsv", "jsonl", "json", "parquet", "arrow", "document"]

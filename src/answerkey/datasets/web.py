@@ -89,11 +89,10 @@ class UrlSource(FileFields):
             raise SpecError("E108", f"`max_megabytes` is {self.max_megabytes}", hint=hint)
 
     def _check_web_address(self) -> None:
-        parts = urlsplit(self.url)
-        if not is_safe(self.url) or not parts.hostname:
+        if not is_safe(self.url) or not urlsplit(self.url).hostname:
             hint = f"it begins with `https://`, or with that of a store: {listing(STORES)}"
             raise SpecError("E108", f"`url` is {hide_query(self.url)!r}", hint=hint)
-        if "@" in parts.netloc:
+        if "@" in urlsplit(self.url).netloc:
             hint = "no key is sent to this source"
             raise SpecError("E117", "`url` holds a name or a password", hint=hint)
 

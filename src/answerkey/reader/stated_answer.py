@@ -639,7 +639,7 @@ _LAST_WORDS = 24
 _QUOTE = 2
 #: How far before an answer the option text that leads to it may be.
 _NEAR = 12
-_UNSURE = _DENIAL | SAYS | IF
+_UNSURE = _DENIAL | SAYS | IF | BUT
 _SUPPORT = ANSWER | RIGHT | PICK | LEAVE | MATCH
 #: Parts whose statements may be followed by a refusal to answer.
 _LEANINGS = frozenset({"chosen", "conclusion", "correction"})
@@ -822,9 +822,10 @@ def _asserts_other_option(units: Units, decision: Decision, _findings: Findings)
 
 def _leads_on(units: Units, text: Statement, end: int) -> bool:
     """Say whether an answer follows from a text, or says which option the text is."""
+    if end - text.end > _NEAR:
+        return False
     near = units.roles[max(text.begin - _QUOTE, 0) : end + 1]
-    is_introduced = any(roles & (SO | MATCH | PICK) or not ~roles & (IT | BE) for roles in near)
-    return is_introduced and end - text.end <= _NEAR
+    return any(roles & (SO | MATCH | PICK) or not ~roles & (IT | BE) for roles in near)
 
 
 def _is_asserted(units: Units, text: Statement) -> bool:

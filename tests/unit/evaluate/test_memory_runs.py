@@ -238,7 +238,7 @@ def test_a_table_may_be_the_dataset_of_a_run(tmp_path: Path) -> None:
     assert ak.check(task, dataset=ROWS, model="builtin/random").errors == ()
     with pytest.raises(ak.DataError, match=r"E202.*`dataset` is a value of type int, not a list"):
         ak.run(task, dataset=3, model="builtin/random")  # type: ignore[arg-type]  # what is tested
-    instead = r"`completions` is a list: give a file, or use `ak\.score`"
+    instead = r"`completions` is of type `list`: give a file, or use `ak\.score`"
     with pytest.raises(TypeError, match=instead):
         ak.run(task, dataset=ROWS, completions=SAID)  # type: ignore[arg-type]  # what is tested
 

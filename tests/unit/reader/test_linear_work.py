@@ -38,6 +38,8 @@ PIECES = (
     "A. x\nB. y\nC. z\nD. w\n", "Why?\nA. x\nB. y\nC. z\n", "Q: x\nA: ", "analysisA",
     "assistantfinal",
 )  # fmt: skip
+#: Pieces that leave nothing to look at.
+UNREAD = {"<think>", "</think>", "\n", " ", "analysisA", "assistantfinal"}
 LONG = bool(os.environ.get("ANSWERKEY_LONG"))
 WHOLE = PIECES if LONG else ("answer is ", "A is correct. ", "Canberra ")
 
@@ -97,7 +99,7 @@ def test_twice_the_text_is_twice_the_looks(piece: str) -> None:
     once, twice = (
         count_looks("stated_answer", repeat(piece, size)) for size in (length, 2 * length)
     )
-    assert once > 0
+    assert (once > 0) == (piece not in UNREAD)
     assert twice <= 2.05 * once + 1_000
 
 
@@ -129,7 +131,7 @@ def test_twice_the_text_is_twice_the_lines_executed(extraction: str) -> None:
             count_lines(lambda length=length: rule.read(repeat(piece, length), CHOICES, OPTIONS))  # type: ignore[misc]  # noqa: B023 - called at once
             for length in (size, 2 * size)
         ]
-        assert (piece, counts[1]) <= (piece, int(2.1 * counts[0]) + 2_000)
+        assert (piece, counts[1]) <= (piece, int(2.15 * counts[0]) + 2_000)
 
 
 #: White space of every kind: on its line, and between lines.

@@ -248,8 +248,8 @@ def compare(log: Path, score: str) -> pl.DataFrame:
     imported = import_log("auto", log, out=log.with_name("imported"), score=score)
     assert (imported.samples, imported.tasks[0].description.score) == (len(ROWS), score)
     (task,) = ak.run(imported.folder, out=log.with_name("run")).tasks.values()
-    samples = pl.read_parquet(imported.folder / "dataset.parquet")
-    answers = pl.read_parquet(imported.folder / "completions.parquet")
+    samples = pl.read_ndjson(imported.folder / "dataset.jsonl")
+    answers = pl.read_ndjson(imported.folder / "completions.jsonl")
     ours = task.scores.select("sample_id", "string_equals_mcqa").unnest("string_equals_mcqa")
     rows = samples.join(answers, on="sample_id").join(
         ours.unnest("values", "metadata"), on="sample_id"
@@ -304,7 +304,7 @@ def test_the_scorer_says_what_it_read_and_what_it_cannot_judge(tool: Callable[..
     errors.
     """
     right, several, listed, *errors = json.loads(tool("inspect", "-c", INSPECT))
-    reading = {"validity_reason": None, "part": "option_text"}
+    reading = {"validity_reason": None, "part": "conclusion"}
     assert right == ["C", "B", "It is Canberra.", {**reading, "span": right[3]["span"]}]
     assert (several[:2], several[3]["validity_reason"]) == (["I", None], "NOTHING_STATED")
     assert listed[:2] == ["C", "D"]

@@ -31,6 +31,12 @@ LONG_REMARK = "The answer is B (" + "one " * 20 + ")."
             "other_text",
         ),
         ("So Canberra. The answer is A.", CITIES, "A", None),
+        (
+            "So Canberra, where we go in the warm months of a year or two. A it is.",
+            CITIES,
+            "A",
+            None,
+        ),
         ("It is Canberra, so the answer is A.", CITIES, "CONTRADICTS_ITSELF", "other_text"),
         ("The answer is A. It is Canberra.", CITIES, "CONTRADICTS_ITSELF", "other_text"),
         ("The answer is B. I doubt that B is it.", None, "NOTHING_STATED", "denied"),

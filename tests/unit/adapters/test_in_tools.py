@@ -248,8 +248,9 @@ def compare(log: Path, score: str) -> pl.DataFrame:
     imported = import_log("auto", log, out=log.with_name("imported"), score=score)
     assert (imported.samples, imported.tasks[0].description.score) == (len(ROWS), score)
     (task,) = ak.run(imported.folder, out=log.with_name("run")).tasks.values()
-    samples = pl.read_ndjson(imported.folder / "dataset.jsonl")
-    answers = pl.read_ndjson(imported.folder / "completions.jsonl")
+    folder = imported.folder / imported.tasks[0].key
+    samples = pl.read_ndjson(folder / "dataset.jsonl")
+    answers = pl.read_ndjson(folder / "completions.jsonl")
     ours = task.scores.select("sample_id", "string_equals_mcqa").unnest("string_equals_mcqa")
     rows = samples.join(answers, on="sample_id").join(
         ours.unnest("values", "metadata"), on="sample_id"

@@ -100,7 +100,7 @@ def test_twice_the_text_is_twice_the_looks(piece: str) -> None:
         count_looks("stated_answer", repeat(piece, size)) for size in (length, 2 * length)
     )
     assert (once > 0) == (piece not in UNREAD)
-    assert twice <= 2.05 * once + 1_000
+    assert twice <= 2.2 * once + 1_000  # the two texts may end differently
 
 
 def count_lines(read: Callable[[], object]) -> int:
